@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from tfscale.agent import wire
@@ -39,10 +40,13 @@ async def agent(settings: AgentSettings) -> AsyncIterator[asyncio.Task[int]]:
 
 
 @contextmanager
-def agent_process(settings: AgentSettings, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+def agent_process(
+    settings: AgentSettings, *flags: str, recovery: Mapping[str, object] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run an agent that can be stopped and killed, and its task with it in the end."""
     file = settings.state_dir / f"{settings.identity.fingerprint}.json"
-    file.write_text(settings.cluster.to_json())
+    document = json.loads(settings.cluster.to_json()) | ({} if recovery is None else {"recovery": recovery})
+    file.write_text(json.dumps(document))
     words = ["--cluster", str(file), "--role", str(settings.task.role), "--index", str(settings.task.index)]
     words += ["--run", settings.run, "--state-dir", str(settings.state_dir), *flags, "--", *settings.command]
     process = subprocess.Popen([sys.executable, "-m", "tfscale.agent.cli", *words])

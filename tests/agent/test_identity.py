@@ -38,8 +38,9 @@ _REQUESTS: list[tuple[str, Any]] = [
     ("Apply", _APPLY(target=_APPLY.TARGET_STOPPED, generation=9)),
     ("Apply", _APPLY(target=_APPLY.TARGET_RUNNING, generation=9)),
     ("Apply", _APPLY(target=_APPLY.TARGET_STOPPABLE, generation=9)),
+    ("ReportFailure", agent_pb2.FailureReport(task="worker:0")),
 ]
-_UNARY = ("Describe", "Stack", "Apply")
+_UNARY = ("Describe", "Stack", "Apply", "ReportFailure")
 
 
 async def refusal(service: Any, method: str, request: Any) -> str:

@@ -179,8 +179,14 @@ def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None, file: 
 
 
 def _dialled(task: Task, spec: ClusterSpec) -> list[Address]:
-    """Return the agents that this task's agent dials: the lead's dials all, the others dial the lead's."""
-    return [address for other, address in spec.agents.items() if other != task and spec.lead in (task, other)]
+    """Return the agents that this task's agent dials.
+
+    The lead's dials all, the others dial the lead's, and with recovery any may have to act for the lead.
+    """
+    is_any = spec.recovery is not None
+    return [
+        address for other, address in spec.agents.items() if other != task and (is_any or spec.lead in (task, other))
+    ]
 
 
 def _command(command: Sequence[str], spec: ClusterSpec) -> tuple[str, ...]:

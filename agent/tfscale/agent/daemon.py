@@ -21,6 +21,7 @@ from tfscale.agent.file_thread import FileThread
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
+from tfscale.agent.recovery.task_recovery import GAVE_UP, TaskRecovery
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.report_server import ReportServer
@@ -76,7 +77,18 @@ class Daemon:
             if task != settings.task
         }
         self._greetings = Greetings(settings.cluster, settings.task, self._peers)
-        self._gang = self._lead_gang() if settings.leads else None
+        self._gang = self._own_gang()
+        self._recovery = TaskRecovery(
+            settings,
+            self._journal,
+            self._gang,
+            self._local,
+            self._peers,
+            self._supervisor,
+            self._reports,
+            self._take_stack,
+            self._on_verdict,
+        )
         self._server: AgentServer | None = None
         self._report_server: ReportServer | None = None
         self._sequence = 0
@@ -102,7 +114,7 @@ class Daemon:
             await self._drain()
             ticks.cancel()
         await self._shutdown()
-        return _exit_status(self._supervisor.status) if self._settings.exit_with_task else 0
+        return self._exit_status() if self._settings.exit_with_task else 0
 
     async def _startup(self) -> None:
         status = await self._local.adopt()
@@ -130,6 +142,7 @@ class Daemon:
             self._call_safely("certificate", self._certificate_watch.look)
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
+            self._call_safely("recovery", self._recovery.look)
             if self._settings.exit_unwatched and self._is_forgotten():
                 _logger.info("the task has ended, and no console watches")
                 self._leave.set()
@@ -149,7 +162,8 @@ class Daemon:
     def _is_forgotten(self) -> bool:
         """Return whether the task has ended, and no console has watched for a while."""
         now = time.monotonic()
-        if self._feed.is_watched or self._supervisor.status.state not in (TaskState.EXITED, TaskState.LOST):
+        is_over = self._supervisor.status.state in (TaskState.EXITED, TaskState.LOST) and not self._recovery.is_pending
+        if self._feed.is_watched or not is_over:
             self._watched = now
         return now - self._watched > _UNWATCHED
 
@@ -177,8 +191,8 @@ class Daemon:
     async def _drain(self) -> None:
         for job in self._jobs:
             job.cancel()
-        if self._gang is not None:
-            await self._gang.close()
+        await self._recovery.close()
+        await self._gang.close()
         await self._local.drain()
 
     async def _shutdown(self) -> None:
@@ -200,7 +214,8 @@ class Daemon:
             self._describe,
             self._feed,
             self._local,
-            self._gang,
+            self._gang if self._settings.leads else None,
+            self._recovery.acting,
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
         )
@@ -211,10 +226,15 @@ class Daemon:
             self._reports.listener, pid, self._settings.files.stacks, self._stack_files
         )
 
-    def _lead_gang(self) -> Gang:
+    def _own_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
         return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
+
+    def _on_verdict(self) -> None:
+        """Tell consoles what becomes of the failed task; leave with it where it is left."""
+        self._publish()
+        self._leave_with_task(self._supervisor.status)
 
     async def _begin(self, status: TaskStatus) -> None:
         """Start the task, unless it is alive, or has ended while no agent was there."""
@@ -222,14 +242,16 @@ class Daemon:
         self._tell_of_earlier_start(status, cold)
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
-        if self._gang is None:
-            self._job(self._join()) if cold else None
-        elif cold and not self._was_starting(status):
-            await self._gang.begin()
-        else:
-            self._gang.resume()
-            if _ended_well(status):
-                self._job(self._finish(self._gang))
+        if cold and not self._was_starting(status):
+            if self._settings.leads:
+                await self._gang.begin()
+            else:
+                self._job(self._join())
+            return
+        self._gang.resume()
+        if self._settings.leads and _ended_well(status):
+            self._job(self._finish())
+        self._recovery.look()
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
         """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
@@ -237,11 +259,9 @@ class Daemon:
         if self._supervisor.alive and self._settings.show_output:
             _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)
         elif not cold and not self._supervisor.alive:
-            _logger.warning(
-                "the task %s while no agent was there; give --restart to run it again; its log is %s",
-                f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit),
-                log,
-            )
+            how = f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit)
+            then = "it is reported" if self._recovery.is_pending else "give --restart to run it again"
+            _logger.warning("the task %s while no agent was there; %s; its log is %s", how, then, log)
 
     def _was_starting(self, status: TaskStatus) -> bool:
         """Return whether the last agent was killed during a command, just before it started its own task."""
@@ -285,18 +305,33 @@ class Daemon:
             _logger.info("asked to end")
         self._leave.set()
 
+    def _exit_status(self) -> int:
+        """Return the task's exit status as a shell does; 1 if its end is not known, 93 where it was given up."""
+        end = self._supervisor.status.exit
+        if self._recovery.gave_up:
+            return GAVE_UP
+        if end is None:
+            return 1
+        return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
+
     def _on_change(self, status: TaskStatus) -> None:
         self._publish()
+        self._call_safely("recovery", self._recovery.look)
+        if self._settings.leads and _ended_well(status) and not self._recovery.is_pending:
+            self._job(self._finish())
+        else:
+            self._leave_with_task(status)
+
+    def _leave_with_task(self, status: TaskStatus) -> None:
         unasked = status.exit is None or not status.exit.requested
-        if self._gang is not None and _ended_well(status):
-            self._job(self._finish(self._gang))
-        elif self._settings.exit_with_task and status.state in (TaskState.EXITED, TaskState.LOST) and unasked:
+        has_ended = status.state in (TaskState.EXITED, TaskState.LOST)
+        if self._settings.exit_with_task and has_ended and unasked and not self._recovery.is_pending:
             self._leave.set()
 
-    async def _finish(self, gang: Gang) -> None:
+    async def _finish(self) -> None:
         """Stop the tasks that only served the own task, which has ended well."""
         try:
-            if (operation := await gang.finish()) is not None:
+            if (operation := await self._gang.finish()) is not None:
                 async for _ in operation.progress():
                     pass
         except TfscaleError as error:
@@ -381,11 +416,3 @@ def _task_spec(settings: AgentSettings) -> TaskSpec:
 def _ended_well(status: TaskStatus) -> bool:
     end = status.exit
     return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
-
-
-def _exit_status(status: TaskStatus) -> int:
-    """Return the task's exit status as a shell does; 1 if its end is not known."""
-    end = status.exit
-    if end is None:
-        return 1
-    return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code

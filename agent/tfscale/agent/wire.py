@@ -14,6 +14,7 @@ from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import (
     PHASES,
@@ -155,6 +156,25 @@ def status_message(record: TaskStatus) -> telemetry_pb2.TaskStatus:
 def status_record(message: telemetry_pb2.TaskStatus) -> TaskStatus:
     """Return a peer's status. Raises WireError for a state that this version does not know."""
     return record_of(TaskStatus, message)
+
+
+def failure_message(record: FailureReport, to: agent_pb2.TaskIdentity) -> agent_pb2.FailureReport:
+    message = message_of(agent_pb2.FailureReport, record)
+    message.to.CopyFrom(to)
+    return message
+
+
+def failure_record(message: agent_pb2.FailureReport) -> FailureReport:
+    """Return the report of a failure. Raises WireError for a state that this version does not know."""
+    return record_of(FailureReport, message)
+
+
+def verdict_message(record: Verdict) -> agent_pb2.FailureVerdict:
+    return message_of(agent_pb2.FailureVerdict, record)
+
+
+def verdict_record(message: agent_pb2.FailureVerdict) -> Verdict:
+    return record_of(Verdict, message)
 
 
 def progress_message(record: OperationProgress) -> agent_pb2.Progress:

@@ -113,6 +113,8 @@ class TaskStatus:
     started: Time | None = None
     exit: Exit | None = None
     reason: str = ""
+    restart_at: Time | None = None
+    """Time at which it is started again unasked; None while nobody is about to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ Global___Stage: _TypeAlias = Stage  # noqa: Y015
 @_typing.final
 class TaskIdentity(_message.Message):
     """Whom a request is meant for. An agent refuses one that is not for it with NOT_FOUND, and both names; what is empty
-    is not compared. Restart, Stop, Start and Apply must name the task and the fingerprint.
+    is not compared. Restart, Stop, Start, Apply and ReportFailure must name the task and the fingerprint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -533,3 +533,93 @@ class ApplyRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyRequest: _TypeAlias = ApplyRequest  # noqa: Y015
+
+@_typing.final
+class FailureReport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
+    STILL_FIELD_NUMBER: _builtins.int
+    IS_INSIDE_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    """that has failed: "worker:1" """
+    checkpoint: _builtins.float
+    """when its newest one was written, Unix seconds"""
+    global_step: _builtins.int
+    still: _builtins.float
+    """seconds without a step; absent where it has ended"""
+    is_inside: _builtins.bool
+    """of a hang: it waits in a collective"""
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
+    @_builtins.property
+    def status(self) -> _telemetry_pb2.TaskStatus:
+        """how it ended; of a hang, the process that runs"""
+
+    def __init__(
+        self,
+        *,
+        to: Global___TaskIdentity | None = ...,
+        task: _builtins.str = ...,
+        status: _telemetry_pb2.TaskStatus | None = ...,
+        checkpoint: _builtins.float | None = ...,
+        global_step: _builtins.int | None = ...,
+        still: _builtins.float | None = ...,
+        is_inside: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
+    _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
+    _WhichOneofReturnType__global_step: _TypeAlias = _typing.Literal["global_step"]  # noqa: Y015
+    _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
+    _WhichOneofReturnType__still: _TypeAlias = _typing.Literal["still"]  # noqa: Y015
+    _WhichOneofArgType__still: _TypeAlias = _typing.Literal["_still", b"_still"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__still) -> _WhichOneofReturnType__still | None: ...
+
+Global___FailureReport: _TypeAlias = FailureReport  # noqa: Y015
+
+@_typing.final
+class FailureVerdict(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORDS_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    IS_FINAL_FIELD_NUMBER: _builtins.int
+    GAVE_UP_FIELD_NUMBER: _builtins.int
+    words: _builtins.str
+    """what becomes of the task, for people: "given up: ..." """
+    seconds: _builtins.float
+    """until its restart"""
+    is_final: _builtins.bool
+    """it will not be restarted, and need not be reported again"""
+    gave_up: _builtins.bool
+    """because its restarts are spent, or bring nothing"""
+    def __init__(
+        self,
+        *,
+        words: _builtins.str = ...,
+        seconds: _builtins.float | None = ...,
+        is_final: _builtins.bool = ...,
+        gave_up: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds", b"_seconds", "seconds", b"seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds", b"_seconds", "gave_up", b"gave_up", "is_final", b"is_final", "seconds", b"seconds", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__seconds: _TypeAlias = _typing.Literal["seconds"]  # noqa: Y015
+    _WhichOneofArgType__seconds: _TypeAlias = _typing.Literal["_seconds", b"_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds) -> _WhichOneofReturnType__seconds | None: ...
+
+Global___FailureVerdict: _TypeAlias = FailureVerdict  # noqa: Y015

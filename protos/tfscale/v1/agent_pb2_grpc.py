@@ -80,6 +80,11 @@ class AgentStub(object):
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.ApplyRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_telemetry__pb2.TaskStatus.FromString,
                 _registered_method=True)
+        self.ReportFailure = channel.unary_unary(
+                '/tfscale.v1.Agent/ReportFailure',
+                request_serializer=tfscale_dot_v1_dot_agent__pb2.FailureReport.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_agent__pb2.FailureVerdict.FromString,
+                _registered_method=True)
 
 
 class AgentServicer(object):
@@ -149,6 +154,15 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportFailure(self, request, context):
+        """From the agent of a task that has failed, or makes no step, to the acting lead: the lowest task in the cluster's
+        order whose agent answers. Repeated every few seconds until the task is started again or the verdict is final.
+        FAILED_PRECONDITION from an agent that is not the acting lead, with who is, and from one without `[recovery]`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -196,6 +210,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Apply,
                     request_deserializer=tfscale_dot_v1_dot_agent__pb2.ApplyRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_telemetry__pb2.TaskStatus.SerializeToString,
+            ),
+            'ReportFailure': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportFailure,
+                    request_deserializer=tfscale_dot_v1_dot_agent__pb2.FailureReport.FromString,
+                    response_serializer=tfscale_dot_v1_dot_agent__pb2.FailureVerdict.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -441,6 +460,33 @@ class Agent(object):
             '/tfscale.v1.Agent/Apply',
             tfscale_dot_v1_dot_agent__pb2.ApplyRequest.SerializeToString,
             tfscale_dot_v1_dot_telemetry__pb2.TaskStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportFailure(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tfscale.v1.Agent/ReportFailure',
+            tfscale_dot_v1_dot_agent__pb2.FailureReport.SerializeToString,
+            tfscale_dot_v1_dot_agent__pb2.FailureVerdict.FromString,
             options,
             channel_credentials,
             insecure,

@@ -54,6 +54,11 @@ class AgentStub:
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
     """
+    ReportFailure: _grpc.UnaryUnaryMultiCallable[_agent_pb2.FailureReport, _agent_pb2.FailureVerdict]
+    """From the agent of a task that has failed, or makes no step, to the acting lead: the lowest task in the cluster's
+    order whose agent answers. Repeated every few seconds until the task is started again or the verdict is final.
+    FAILED_PRECONDITION from an agent that is not the acting lead, with who is, and from one without `[recovery]`.
+    """
 
 @_typing.type_check_only
 class AgentAsyncStub(AgentStub):
@@ -79,6 +84,11 @@ class AgentAsyncStub(AgentStub):
     Apply: _aio.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]  # type: ignore[assignment]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
+    """
+    ReportFailure: _aio.UnaryUnaryMultiCallable[_agent_pb2.FailureReport, _agent_pb2.FailureVerdict]  # type: ignore[assignment]
+    """From the agent of a task that has failed, or makes no step, to the acting lead: the lowest task in the cluster's
+    order whose agent answers. Repeated every few seconds until the task is started again or the verdict is final.
+    FAILED_PRECONDITION from an agent that is not the acting lead, with who is, and from one without `[recovery]`.
     """
 
 class AgentServicer(metaclass=_abc_1.ABCMeta):
@@ -156,6 +166,17 @@ class AgentServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_telemetry_pb2.TaskStatus, _abc.Awaitable[_telemetry_pb2.TaskStatus]]:
         """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
         generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
+        """
+
+    @_abc_1.abstractmethod
+    def ReportFailure(
+        self,
+        request: _agent_pb2.FailureReport,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.FailureVerdict, _abc.Awaitable[_agent_pb2.FailureVerdict]]:
+        """From the agent of a task that has failed, or makes no step, to the acting lead: the lowest task in the cluster's
+        order whose agent answers. Repeated every few seconds until the task is started again or the verdict is final.
+        FAILED_PRECONDITION from an agent that is not the acting lead, with who is, and from one without `[recovery]`.
         """
 
 def add_AgentServicer_to_server(servicer: AgentServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -168,6 +168,7 @@ class TaskStatus(_message.Message):
     STARTED_FIELD_NUMBER: _builtins.int
     EXIT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RESTART_AT_FIELD_NUMBER: _builtins.int
     state: Global___TaskState.ValueType
     generation: _builtins.int
     """one number for the whole cluster, issued once per restart of the gang"""
@@ -177,6 +178,8 @@ class TaskStatus(_message.Message):
     started: _builtins.float
     reason: _builtins.str
     """why it is in this state, for people: "restarted from the console", ..."""
+    restart_at: _builtins.float
+    """When it is started again unasked, Unix seconds on the clock of its own host; absent while nobody is about to."""
     @_builtins.property
     def exit(self) -> Global___Exit: ...
     def __init__(
@@ -189,17 +192,22 @@ class TaskStatus(_message.Message):
         started: _builtins.float | None = ...,
         exit: Global___Exit | None = ...,
         reason: _builtins.str = ...,
+        restart_at: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_started", b"_started", "exit", b"exit", "pid", b"pid", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_restart_at", b"_restart_at", "_started", b"_started", "exit", b"exit", "pid", b"pid", "restart_at", b"restart_at", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_started", b"_started", "attempt", b"attempt", "exit", b"exit", "generation", b"generation", "pid", b"pid", "reason", b"reason", "started", b"started", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_restart_at", b"_restart_at", "_started", b"_started", "attempt", b"attempt", "exit", b"exit", "generation", b"generation", "pid", b"pid", "reason", b"reason", "restart_at", b"restart_at", "started", b"started", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pid: _TypeAlias = _typing.Literal["pid"]  # noqa: Y015
     _WhichOneofArgType__pid: _TypeAlias = _typing.Literal["_pid", b"_pid"]  # noqa: Y015
+    _WhichOneofReturnType__restart_at: _TypeAlias = _typing.Literal["restart_at"]  # noqa: Y015
+    _WhichOneofArgType__restart_at: _TypeAlias = _typing.Literal["_restart_at", b"_restart_at"]  # noqa: Y015
     _WhichOneofReturnType__started: _TypeAlias = _typing.Literal["started"]  # noqa: Y015
     _WhichOneofArgType__started: _TypeAlias = _typing.Literal["_started", b"_started"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pid) -> _WhichOneofReturnType__pid | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__restart_at) -> _WhichOneofReturnType__restart_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started) -> _WhichOneofReturnType__started | None: ...
 

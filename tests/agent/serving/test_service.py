@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from report_connection import connected
 from running_agents import W0, W1, agent, command, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.task import Role
 from tfscale.core.records import TaskState
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
 
@@ -57,6 +61,36 @@ async def test_wrong_requests_are_refused_with_a_reason(
             await command(settings, verb, *tasks, expected=expected)
     assert caught.value.code() is code
     assert words in (caught.value.details() or "")
+
+
+async def test_a_report_is_refused_where_it_is_too_long_and_without_a_policy(
+    settings_of: Callable[..., AgentSettings],
+) -> None:
+    settings = settings_of(W0)
+    report = agent_pb2.FailureReport(task="worker:0", to=named(settings))
+    report.status.state = telemetry_pb2.TASK_STATE_EXITED
+    async with agent(settings), stub(settings) as service:
+        await runs(settings)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"has no \[recovery\]: give all agents the same file"):
+            await service.ReportFailure(report)
+        report.status.exit.log.append("x" * 100_000)
+        with pytest.raises(grpc.aio.AioRpcError, match="a report has at most 65536 bytes"):
+            await service.ReportFailure(report)
+
+
+async def test_a_report_of_a_state_that_nobody_knows_is_refused(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
+) -> None:
+    recovery = RecoveryPolicy({Role.WORKER: RestartPolicy.ON_FAILURE})
+    settings = make_settings(replace(make_cluster(1), recovery=recovery), W0)
+    report = agent_pb2.FailureReport(task="worker:0", to=named(settings))
+    async with agent(settings), stub(settings) as service:
+        await runs(settings)
+        for state, task in ((0, "worker:0"), (77, "worker:0"), (5, "worker:9"), (5, "banana")):
+            report.task, report.status.state = task, state  # type: ignore[assignment]
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await service.ReportFailure(report)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettings]) -> None:

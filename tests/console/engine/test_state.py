@@ -69,6 +69,19 @@ def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
     )
 
 
+def test_what_becomes_of_a_failed_task_is_told_once() -> None:
+    end = Exit(None, 9, fakes.NOW - 4)
+    state = folded(arrived(TaskState.EXITED, 2, exit=end))
+    for sequence, at in ((3, fakes.NOW + 8), (4, fakes.NOW + 7)):
+        state.fold(arrived(TaskState.EXITED, sequence, exit=end, reason="restart 2 of 10 within 1 h", restart_at=at))
+    state.fold(arrived(TaskState.EXITED, 5, exit=end, reason="given up after worker:1 exited 3"))
+    assert [text for _, _, text in said(state)] == [
+        "killed SIGKILL",
+        "restart 2 of 10 within 1 h",
+        "given up after worker:1 exited 3",
+    ]
+
+
 def test_stragglers_of_one_sentence_are_one_event_when_they_begin_and_when_they_end() -> None:
     both = [replace(fakes.straggler("both are slow"), subject=str(task)) for task in (FIRST, SECOND)]
     state = folded(findings=Findings(tuple(both)))

@@ -13,7 +13,7 @@ from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Scene
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.steps.staleness import Staleness
-from tfscale.core.records import Disk
+from tfscale.core.records import Disk, Exit, TaskState
 
 SPEC = fakes.spec(2)
 FIRST = fakes.worker(0)
@@ -54,6 +54,14 @@ def test_a_task_tells_what_its_disk_moves_where_that_is_known(disk: Disk | None,
     events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
     shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
     assert [line for line in shown if line.startswith("disk")] == told
+
+
+@pytest.mark.parametrize(("after", "is_told"), [(8.4, True), (-1.0, False), (None, False)])
+def test_a_failed_task_tells_when_it_is_started_again(after: float | None, is_told: bool) -> None:
+    at = None if after is None else fakes.NOW + after
+    status = fakes.status(TaskState.EXITED, exit=Exit(None, 9, fakes.NOW - 4), restart_at=at)
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST, 2, of=status))
+    assert ("restarts in 8 s" in lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))[0]) is is_told
 
 
 def test_a_task_tells_the_techniques_that_make_its_steps_other_than_plain_ones() -> None:

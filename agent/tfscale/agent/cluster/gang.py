@@ -1,4 +1,4 @@
-"""Commands to several tasks at once, carried out by the agent of the lead task.
+"""Commands to several tasks at once, carried out by the agent of the lead task, or in its place by the acting lead.
 
 A command gets the next generation and is written to the journal before any task is touched. In the first phase every
 task of the command is fenced: a process from an older generation ends. When all have ended, the second phase starts
@@ -76,7 +76,7 @@ class GangMember(Protocol):
 
 
 class Gang:
-    """All tasks of the cluster, as the lead's agent commands them: issues generations and carries out commands."""
+    """All tasks of the cluster, as one agent commands them: issues generations and carries out commands."""
 
     def __init__(
         self,
@@ -90,7 +90,13 @@ class Gang:
         self._members = members
         self._strategy = strategy
         self._operation: Operation | None = None
+        self._commanded: dict[Task, int] = {}
+        """Generation of the newest command to each task."""
         self._deciding = asyncio.Lock()
+
+    def commanded(self, task: Task) -> int:
+        """Return the generation of the newest command that this agent has given to the task, 0 without one."""
+        return self._commanded.get(task, 0)
 
     async def begin(self) -> None:
         """Start the lead's own task and its peers that answer, in a generation newer than any.
@@ -122,7 +128,7 @@ class Gang:
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
-            generation = self._after(await self._generations(planned))
+            generation = self._after(await self._generations(self._members))
             await self._check(verb, planned, generation)
             await self._cancel()
             return await self._launch(verb, planned, generation, reason or f"{verb} by request")
@@ -137,7 +143,7 @@ class Gang:
             tasks = tuple([task for task in served if await self._all_run((task,))])
             if not tasks:
                 return None
-            generations = await self._generations(tasks)
+            generations = await self._generations(self._members)
             await self._cancel()
             return await self._launch(Verb.STOP, tasks, self._after(generations), f"{self._spec.lead} has finished")
 
@@ -219,6 +225,7 @@ class Gang:
 
     def _drive(self, operation: Operation) -> None:
         self._operation = operation
+        self._commanded |= dict.fromkeys(operation.tasks, operation.intent.generation)
         operation.driver = asyncio.create_task(self._follow(operation))
 
     async def _follow(self, operation: Operation) -> None:

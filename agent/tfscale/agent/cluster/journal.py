@@ -15,6 +15,7 @@ from typing import Any
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.private_file import open_private, replace_for_good
+from tfscale.agent.recovery.restart_budget import RestartBudget, parse_budget
 from tfscale.core.errors import TfscaleError
 
 _VERSION = 1
@@ -55,6 +56,10 @@ class JournalEntry:
     drained: bool = False
     """True if the agent ended its task and then itself, so that the next agent starts cold."""
     intent: Intent | None = None
+    commanded: int = 0
+    """Generation of the newest command that the own task was given."""
+    budgets: tuple[RestartBudget, ...] = ()
+    """Restarts that are left, by the tasks that restart together."""
 
 
 class Journal:
@@ -117,8 +122,9 @@ def _entry(given: dict[str, Any]) -> JournalEntry:
     if known["intent"] is not None:
         intent = _known(Intent, known["intent"])
         known["intent"] = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
+    known["budgets"] = tuple(map(parse_budget, known.get("budgets", ())))
     entry = JournalEntry(**known)
-    numbers = (entry.generation, entry.task_generation, entry.attempt)
+    numbers = (entry.generation, entry.task_generation, entry.attempt, entry.commanded)
     if not all(isinstance(number, int) and 0 <= number <= MOST_GENERATIONS for number in numbers):
         raise ValueError(f"numbers out of range: {numbers}")
     return entry

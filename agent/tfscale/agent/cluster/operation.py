@@ -32,8 +32,8 @@ class Operation:
     def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
         self.intent = intent
         self.tasks = tasks
-        self.overdue = False
-        """True if an agent does not answer, so that a newer command may supersede this one."""
+        self.complaint = ""
+        """Words about the agent that does not answer; empty while all do."""
         self.driver: asyncio.Task[None] | None = None
         self.is_settled = False
         """True once nothing is left to do but to write that down."""
@@ -43,6 +43,11 @@ class Operation:
         self._changed = asyncio.Event()
         self._is_over = False
 
+    @property
+    def overdue(self) -> bool:
+        """True if an agent does not answer, so that a newer command may supersede this one."""
+        return bool(self.complaint)
+
     def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
         """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
         self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
@@ -51,8 +56,8 @@ class Operation:
 
     def unreachable(self, task: Task, why: str) -> None:
         """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
-        self.overdue = True
-        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
+        self.complaint = f"{why}; the {self.intent.verb} goes on by itself when it answers"
+        self.report(Stage.FAILED, [task], self.complaint)
         self.finish()
 
     def finish(self) -> None:

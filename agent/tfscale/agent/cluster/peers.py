@@ -14,6 +14,8 @@ from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.network.greetings import Answer
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
+from tfscale.agent.on_demand.stack_requests import StackUnavailable
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
@@ -94,6 +96,26 @@ class Peer:
         finally:
             watch.cancel()
         return None
+
+    async def report_failure(self, report: FailureReport, patience: float) -> Verdict | None:
+        """Return what the peer's agent decides about a failure, None without an answer in `patience` seconds.
+
+        Raises GangError where it is not the acting lead, or refuses for another reason.
+        """
+        try:
+            message = wire.failure_message(report, self._to)
+            return wire.verdict_record(await self._stub().ReportFailure(message, timeout=patience))
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                return None
+            raise self._refused(error) from error
+
+    async def stacks(self) -> str:
+        """Return the Python stacks of the peer's threads. Raises StackUnavailable."""
+        try:
+            return (await self._stub().Stack(agent_pb2.StackRequest(to=self._to), timeout=_CHECK)).text
+        except grpc.aio.AioRpcError as error:
+            raise StackUnavailable(error.details() or self._no_answer()) from error
 
     async def greet(self, patience: float) -> Answer:
         """Return who answers in `patience` seconds, and in half as many more if it is not the agent."""

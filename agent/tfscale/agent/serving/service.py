@@ -17,6 +17,7 @@ from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
+from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
@@ -24,10 +25,13 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
 from tfscale.core.text import bounded
+from tfscale.core.wire.convert import WireError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
+_MOST_REPORT = 64 << 10
+"""Bytes of the report of a failure: the last lines of a log are in it."""
 _MOST_REFUSED = 100
 """Strangers of which the log tells once; a stranger's console asks again every second."""
 _MOST_REASON = 200
@@ -48,7 +52,10 @@ _CODES = {
 
 
 class AgentService(agent_pb2_grpc.AgentServicer):
-    """Service for consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
+    """Service for consoles, scripts and the agents of other tasks.
+
+    `gang` is None on all agents but the lead's, `acting` on those whose cluster file says nothing of recovery.
+    """
 
     def __init__(
         self,
@@ -57,6 +64,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         feed: Feed,
         local: LocalTask,
         gang: Gang | None,
+        acting: ActingLead | None,
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
     ) -> None:
@@ -65,6 +73,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._feed = feed
         self._local = local
         self._gang = gang
+        self._acting = acting
         self._take_stack = take_stack
         self._profile = profile
         self._files = FileThread()
@@ -157,6 +166,24 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                 await self._local.check(request.generation, checks[request.target])
                 return wire.status_message(await self._local.status())
             return wire.status_message(await targets[request.target](request.generation, _reason(request)))
+        except TfscaleError as error:
+            await _refuse(context, _code(error), str(error))
+
+    async def ReportFailure(
+        self,
+        request: agent_pb2.FailureReport,
+        context: _Context[agent_pb2.FailureReport, agent_pb2.FailureVerdict],
+    ) -> agent_pb2.FailureVerdict:
+        await self._refuse_strangers(request.to, context, is_order=True)
+        if request.ByteSize() > _MOST_REPORT:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"a report has at most {_MOST_REPORT} bytes")
+        if self._acting is None:
+            why = f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, why)
+        try:
+            return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
+        except WireError as error:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
 

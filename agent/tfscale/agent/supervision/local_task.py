@@ -125,7 +125,7 @@ class LocalTask:
 
     async def _accept(self, generation: int) -> None:
         self._refuse(generation)
-        await self._journal.update(generation=generation)
+        await self._journal.update(generation=generation, commanded=generation)
 
     def _refuse(self, generation: int) -> None:
         newest = self._journal.entry.generation

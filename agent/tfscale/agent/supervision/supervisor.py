@@ -72,6 +72,10 @@ class Supervisor:
         """Signal and reason of the newest request to end the task."""
         self._concluding: asyncio.Task[None] | None = None
         self._is_shim_stopped = False
+        self._why_ended = ""
+        """Reason of the newest end, without what becomes of the task then."""
+        self.is_end_unknown = False
+        """True where the last state is damaged: nobody knows whether the task has finished."""
         self._changed = asyncio.Event()
 
     @property
@@ -168,6 +172,7 @@ class Supervisor:
         """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
         self._begin(generation, attempt, "ended while no agent was there")
         reason = f"{self._spec.state} is damaged: whether it has finished is not known"
+        self.is_end_unknown = True
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
     async def stop(self, reason: str) -> TaskStatus:
@@ -186,6 +191,14 @@ class Supervisor:
     def kill(self) -> None:
         """Kill the task now."""
         self._signal(signal.SIGINT, "killed")
+
+    def explain(self, words: str, restart_at: float | None = None) -> bool:
+        """Say of a task that has ended what becomes of it; return whether that is news."""
+        before = self._status
+        if before.state in (TaskState.EXITED, TaskState.LOST):
+            reason = "; ".join(filter(None, (self._why_ended, words)))
+            self._status = replace(before, reason=reason, restart_at=restart_at)
+        return self._status != before
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -233,7 +246,7 @@ class Supervisor:
         raise SupervisionError(f"a process holds {self._spec.lock} but is no shim: end it, then start the agent again")
 
     def _begin(self, generation: int, attempt: int, reason: str) -> None:
-        self._request = None
+        self._request, self.is_end_unknown = None, False
         self._become(TaskStatus(TaskState.STARTING, generation, attempt, reason=reason))
 
     def _watch_pipe(self, reader: int) -> None:
@@ -363,6 +376,7 @@ class Supervisor:
         if status.state not in TRANSITIONS[self._status.state]:
             raise InvalidTransition(self._story, status.state)
         self._status = status
+        self._why_ended = status.reason
         self._story.append(status)
         log_transition(_logger, status, self._spec.command, adopted=self._process is None)
         self._changed.set()

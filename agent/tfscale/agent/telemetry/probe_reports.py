@@ -73,6 +73,8 @@ class ProbeReports:
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
         self._steps: list[wire.EncodedSteps] = []
+        self.steps = 0
+        """Rows of steps that this attempt has reported so far."""
         self._probe: ProbeStatus | None = None
         self.collective: Collective | None = None
         self.training: Training | None = None
@@ -86,7 +88,7 @@ class ProbeReports:
         """Expect another attempt; reports of an earlier one are refused from now on."""
         self.hear()
         if (generation, attempt) != self._attempt:
-            self._attempt = (generation, attempt)
+            self._attempt, self.steps = (generation, attempt), 0
             self._reporter = self.listener = None
             self._has_trained, self._succession, self._others = False, "", {}
             self._forget()
@@ -105,6 +107,18 @@ class ProbeReports:
         others = [_also_trains(pid, self._reporter_pid) for pid, at in self._others.items() if at > heard]
         notes = [*([self._succession] if self._succession else []), *others]
         return replace(self._probe, warnings=(*self._probe.warnings, *notes)) if notes else self._probe
+
+    @property
+    def lasting(self) -> list[ActivityKind]:
+        """Kinds of the activities that last."""
+        return [activity.kind for activity in self._activities.values() if activity.end is None]
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the process waits for others: in a collective, or a chief for the functions of its workers."""
+        if self.coordinator is not None:
+            return any(functions.since is not None for functions in self.coordinator.workers)
+        return self.collective is not None and self.collective.entered > self.collective.left
 
     def take_steps(self) -> tuple[wire.EncodedSteps, ...]:
         """Return the batches since the last call, oldest first."""
@@ -238,6 +252,7 @@ class ProbeReports:
         self.coordinator = report.coordinator or self.coordinator
         for activity in report.activities:
             self._activities[activity.kind, activity.begin] = activity
+        self.steps += sum(batch.rows for batch in steps)
         self._steps.extend(steps)
         del self._steps[:-_WAITING]
 

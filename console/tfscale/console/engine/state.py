@@ -138,6 +138,8 @@ class ClusterState:
         after = event.frame.status
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
+            if after.reason not in ("", before.reason):  # what becomes of a task that has ended
+                self._note(event.frame.at, "warning", str(event.task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return

@@ -1,4 +1,4 @@
-"""The cluster spec: the address of each task and of its agent, the speed of its link, and what a GPU costs.
+"""The cluster spec: the address of each task and of its agent, the speed of its link, the price of a GPU, recovery.
 
 It is read from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
 environment as it is. docs/reference/cluster.md shows every key.
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.core.cluster.gpu_price import GpuPrice, parse_gpu_price
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, parse_recovery
 from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
@@ -92,6 +93,8 @@ class ClusterSpec:
     program: ProgramSpec = ProgramSpec()
     tls: Tls | None = None
     gpu_price: GpuPrice | None = None
+    recovery: RecoveryPolicy | None = None
+    """None: no task is started again unasked."""
 
     @property
     def lead(self) -> Task:
@@ -113,7 +116,7 @@ class ClusterSpec:
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
     def to_json(self) -> str:
-        """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
+        """Return the JSON form of the spec's file, without program, TLS and recovery: they concern agents alone."""
         document: dict[str, Any] = {
             "name": self.name,
             "cluster": _ALONE if self.is_alone else self._addresses(),
@@ -132,7 +135,7 @@ class ClusterSpec:
 
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost"}
+_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "recovery"}
 
 
 def load_cluster(path: Path) -> ClusterSpec:
@@ -241,6 +244,7 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         program=_parse_program(_table(top.get("program", {}), "[program]")),
         tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
         gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
+        recovery=parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None,
     )
 
 

@@ -29,7 +29,7 @@ def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task])
     for task in sorted(asked - set(spec.tasks)):
         raise RestartError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")
     family = _family(spec, strategy)
-    planned = asked.union(*(_restarting_with(spec, family, task) for task in asked))
+    planned = asked.union(*(_restarting_with(spec, family, role) for role in {task.role for task in asked}))
     return tuple(task for task in spec.tasks if task in planned)
 
 
@@ -49,12 +49,12 @@ def _family(spec: ClusterSpec, strategy: str | None) -> Family:
     return family_of(strategy, (task.role for task in spec.tasks))
 
 
-def _restarting_with(spec: ClusterSpec, family: Family, task: Task) -> set[Task]:
-    if task.role is Role.DISPATCHER:
+def _restarting_with(spec: ClusterSpec, family: Family, role: Role) -> set[Task]:
+    if role is Role.DISPATCHER:
         # It alone knows what is read by whom, and keeps that in memory.
         return {other for other in spec.tasks if other.role in _READING}
-    if task.role in family.in_step:
+    if role in family.in_step:
         return {other for other in spec.tasks if other.role in family.in_step}
-    if task.role in family.with_chief:
+    if role in family.with_chief:
         return {other for other in spec.tasks if other.role is Role.CHIEF}
     return set()

@@ -2,8 +2,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
+from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
 from tfscale.core.text import clock
 

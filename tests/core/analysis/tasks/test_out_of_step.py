@@ -3,10 +3,11 @@ from dataclasses import replace
 
 from tfscale.core.analysis.condition.cluster_condition import ConditionWatch
 from tfscale.core.analysis.headline import headline
-from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
+from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import between_steps, evaluated_alone, left_early
+from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.records import ActivityKind, Collective, TaskStatus
 from tfscale.core.text import clock
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.core.analysis.tasks.crashes import CLOCK_DOUBT
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_order
+from tfscale.core.failure.task_failure import CLOCK_DOUBT
 from tfscale.core.log_clues import PEER
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, listing

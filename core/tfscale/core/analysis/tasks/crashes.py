@@ -6,7 +6,6 @@ The first failure is the culprit; the others are reported as its consequences.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,17 +21,14 @@ from tfscale.core.analysis.tasks.out_of_step import (
 )
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
-from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
+from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER
+from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, duration, listing, signal_name
 
 TOGETHER = 15.0
 """Seconds within which failures of one generation are one incident (chosen: peers follow within 2 s, and servers and
 evaluators some seconds later)."""
-SETTLE = 3.0
-"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
-CLOCK_DOUBT = 2.0
-"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
 
 _IN_SENTENCE = 160
 """Characters of a log's line that a sentence shows."""
@@ -44,71 +40,6 @@ peer up some ten seconds after its last heartbeat)."""
 
 UNREACHED = "unreached"
 """Evidence (`reason`) of a task that ran, but to which the others could not connect."""
-_PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The end of one task's process, not well and not on request."""
-
-    task: str
-    generation: int
-    attempt: int
-    at: float
-    code: int | None
-    signal: int | None
-    lost: bool = False
-    log: tuple[str, ...] = ()
-    clue: Clue | None = None
-    """The line at the end of its log that explains the failure, None where there is none."""
-    named: str | None = None
-    """The task that this line says was gone; None where it names none."""
-
-    @property
-    def primary(self) -> bool:
-        """True for a death that no peer's death causes (TensorFlow aborts the peers with exit 1 or SIGABRT)."""
-        return self.signal in _PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
-
-    @property
-    def followed(self) -> bool:
-        """True where it ended, by its own log, because another task had died."""
-        return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
-
-    def has_lost_a_peer(self, earliest: float) -> bool:
-        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
-        is_late = self.at > earliest + CLOCK_DOUBT
-        return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
-
-    @property
-    def how(self) -> str:
-        if self.signal is not None:
-            return f"was killed by {signal_name(self.signal)}"
-        if self.code is not None:
-            return f"exited {self.code}"
-        return "was lost with its shim" if self.lost else "ended, nobody knows how"
-
-
-def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
-    """Return the failure that a status reports, None for a task that runs, ended well or was stopped on request."""
-    ended = status.exit
-    if status.state is TaskState.LOST:
-        return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
-    if status.state is not TaskState.EXITED or ended is None or ended.well:
-        return None
-    when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
-    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log))
-
-
-def culprit(failures: list[Failure]) -> Failure:
-    """Return the first failure, except those that followed another one by their own log.
-
-    Among failures too close in time to be ordered, a primary one goes first.
-    """
-    earliest = min(failure.at for failure in failures)
-    failures = [failure for failure in failures if not failure.has_lost_a_peer(earliest)] or failures
-    first = min(failures, key=lambda failure: failure.at)
-    close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
-    return first if first.primary or not close else min(close, key=lambda failure: failure.at)
 
 
 @dataclass(slots=True)
@@ -309,7 +240,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
 def _why(failure: Failure) -> str:
     """Return the line of its log that explains the failure, as the next part of the sentence."""
     clue = failure.clue
-    if clue is None or (clue.kind == PEER and failure.signal in _PRIMARY):
+    if clue is None or (clue.kind == PEER and failure.signal in PRIMARY):
         return ""
     if clue.kind == "explained":
         return f": {clue.line.removeprefix(EXPLAINED)}"

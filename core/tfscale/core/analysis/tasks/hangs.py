@@ -12,6 +12,7 @@ from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STARTIN
 from tfscale.core.analysis.condition.stillness import Stillness
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.failure.hang_limits import BUSY, hang_limit
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, duration, listing
 
@@ -21,13 +22,6 @@ STEPS = 10.0
 """Multiple of the usual step from which on it is one (chosen)."""
 PAUSES = 2.0
 """Multiple of a usual pause from which on it is one (chosen)."""
-SHORTEST = 60.0
-"""Seconds without a step up to which nothing is a hang for whose reason there is only an inference (chosen)."""
-BUSY = 600.0
-"""Seconds without a step up to which nothing is a hang while some task compiles, saves or evaluates (chosen)."""
-GAPS = 5.0
-"""Multiple of the longest normal gap between two steps after which it is a hang (chosen)."""
-
 _MANY = 8
 """Tasks beyond which a stillness is one finding of the cluster, and not one of each (chosen)."""
 
@@ -60,7 +54,7 @@ def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
         return "hang"
     longest = max((task.longest_gap for task in tasks if task.meets), default=0.0)
     # Of a task that is not heard nobody knows whether it hangs; one that has left, or is only starting, does not.
-    is_long = still.seconds > max(SHORTEST, GAPS * longest) and not kinds & {SILENT, ENDED, STARTING}
+    is_long = still.seconds > hang_limit(longest) and not kinds & {SILENT, ENDED, STARTING}
     return "hang" if is_long else "still"
 
 

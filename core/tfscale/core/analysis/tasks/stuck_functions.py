@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.condition import process_doing
 from tfscale.core.analysis.condition.process_doing import UNKNOWN
-from tfscale.core.analysis.tasks.hangs import BUSY, SHORTEST
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role
+from tfscale.core.failure.hang_limits import BUSY, SHORTEST
 from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
 from tfscale.core.text import clock, duration, listing, plural
 

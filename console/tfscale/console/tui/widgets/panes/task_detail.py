@@ -86,6 +86,8 @@ def _head(view: TaskView, now: float, appearance: Appearance) -> Text:
         facts += [f"up {elapsed(now - status.started)}"] if status.started is not None and view.is_up else []
         facts += [f"{exit_phrase(status.exit)} at {clock(status.exit.at)}"] if status.exit else []
         facts += [status.reason] if status.reason else []
+        due = 0.0 if status.restart_at is None else status.restart_at - now
+        facts += [f"restarts in {elapsed(due)}"] if due > 0 else []
         text.append("   " + "   ".join(facts), style=appearance.palette.dim)
     return text
 

@@ -1,0 +1,332 @@
+"""The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
+
+It is the lowest task in the cluster's order whose agent answers, normally the lead. Nothing but budgets is kept: agents
+repeat their reports until their tasks are started again, and so the next acting lead learns of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict
+from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
+from tfscale.agent.recovery.incident import Incident
+from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
+from tfscale.agent.recovery.restart_rule import why_left
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
+from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_restart
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
+from tfscale.core.failure.task_failure import SETTLE
+from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.text import listing
+
+_logger = logging.getLogger(__name__)
+_JITTER = 0.25
+"""Largest part of a pause that is added to it at random, so that clusters that failed together do not start at once."""
+_LOOK = 1.0
+"""Seconds between two looks at a command under way, after which a restart may follow."""
+_KEPT = 3.0
+"""Seconds for which this agent takes it that no lower one answers."""
+_FORGOTTEN = 15.0
+"""Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
+_OVER = Verdict()
+"""Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
+_AT_ONCE = 64
+"""Agents that are asked at once."""
+
+
+class NotActing(GangError):
+    """A report that another agent decides about."""
+
+
+async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
+    """Return the first of these tasks whose agent answers."""
+    for begin in range(0, len(tasks), _AT_ONCE):
+        wave = tasks[begin : begin + _AT_ONCE]
+        numbers = await asyncio.gather(*(peers[task].generation() for task in wave))
+        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
+        if (first := next(living, None)) is not None:
+            return first
+    return None
+
+
+class ActingLead:
+    """Decisions of one agent about failures, while it is the acting lead."""
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        policy: RecoveryPolicy,
+        task: Task,
+        members: Mapping[Task, GangMember],
+        gang: Gang,
+        journal: Journal,
+        strategy: Callable[[], str | None],
+        reached: Callable[[], Progress],
+        stacks: HangStacks,
+    ) -> None:
+        self._spec, self._policy, self._task = spec, policy, task
+        self._members, self._gang, self._journal = members, gang, journal
+        self._strategy, self._reached, self._stacks = strategy, reached, stacks
+        tasks = list(spec.tasks)
+        self._lower = tasks[: tasks.index(task)]
+        self._alone_until = 0.0
+        """Time on the loop's clock up to which no lower agent is asked again whether it is there."""
+        self._incidents: list[Incident] = []
+        self._keeping = asyncio.Lock()
+        self._asking = asyncio.Semaphore(_AT_ONCE)
+
+    async def hear(self, report: FailureReport) -> Verdict:
+        """Take in a report and return what is decided so far. Raises NotActing, and UsageError for a strange task."""
+        task = Task.parse(report.task)
+        scope = plan_restart(self._spec, self._strategy(), [task])
+        if (lower := await self._lower_agent()) is not None:
+            address = self._spec.agents[lower]
+            raise NotActing(f"{self._task} does not decide about failures: ask the agent of {lower} at {address}")
+        now, incident = asyncio.get_running_loop().time(), self._incident_of(scope, report)
+        if incident is None:
+            if self._gang.commanded(task) > report.status.generation:
+                return Verdict()  # a command has taken it along
+            incident = Incident(scope, begun=now)
+            self._incidents.append(incident)
+        if not incident.is_under_way and incident.final is None:
+            incident.add(task, report, report.failure(time.time()), now)
+            if not (known := set(incident.scope)).issuperset(scope):
+                incident.scope = tuple(each for each in self._spec.tasks if each in known.union(scope))
+        if incident.driver is None:
+            incident.driver = asyncio.create_task(self._drive(incident))
+        return incident.verdict(now)
+
+    async def close(self) -> None:
+        """Decide nothing more: the next acting lead does."""
+        drivers = [incident.driver for incident in self._incidents if incident.driver is not None]
+        for driver in drivers:
+            driver.cancel()
+        await asyncio.gather(*drivers, return_exceptions=True)
+
+    async def _lower_agent(self) -> Task | None:
+        """Return the lowest task below the own one whose agent answers, None for the acting lead."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._alone_until:
+            return None
+        lower = await lowest_living(self._members, self._lower)
+        if lower is None:
+            self._alone_until = loop.time() + _KEPT
+        return lower
+
+    def _incident_of(self, scope: tuple[Task, ...], report: FailureReport) -> Incident | None:
+        """Return the incident to which a report belongs; one that is final ends with the next start of its tasks."""
+        for incident in [each for each in self._incidents if set(each.scope) & set(scope)]:
+            if incident.final is None:
+                return incident
+            has_become_a_failure = incident.is_hang and report.still is None
+            is_left = report.status.generation > incident.generation or self._is_commanded(incident)
+            if not (is_left or has_become_a_failure):
+                return incident
+            self._incidents.remove(incident)
+        return None
+
+    def _is_commanded(self, incident: Incident) -> bool:
+        """Decide whether a command has come to these tasks since they failed, and so decided about them."""
+        generation = incident.generation
+        return any(self._gang.commanded(task) > generation for task in incident.scope)
+
+    async def _drive(self, incident: Incident) -> None:
+        try:
+            verdict = await self._recover(incident)
+            incident.final = verdict if verdict.is_final else None
+        except TfscaleError as error:
+            _logger.error("a failure is left until it is reported again: %s", error)
+        except Exception:
+            _logger.exception("a failure is left until it is reported again")
+        finally:
+            incident.is_under_way, incident.due = False, None
+            if incident.final is None and incident in self._incidents:
+                self._incidents.remove(incident)
+
+    async def _recover(self, incident: Incident) -> Verdict:
+        """Restart the tasks of the incident as the policy says, and return what was decided about them in the end."""
+        settle = SETTLE if self._may_follow(incident) else 0.0
+        await asyncio.sleep(settle)
+        if incident.is_hang and not await self._may_end_hang(incident):
+            return Verdict(is_final=True)
+        budget = self._budget(incident)
+        pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
+        while (verdict := await self._decided(incident, budget)) is None:
+            await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
+            if (verdict := await self._decided(incident, budget)) is not None:
+                break
+            try:
+                operation = await self._command(incident, budget)
+            except TfscaleError as error:
+                pause = self._pause_after(error, incident, budget)
+                continue
+            budget = budget.after_restart(time.time())
+            await self._keep(budget)
+            if await self._carried_out(incident, operation):
+                return _OVER
+            budget = budget.after_end(self._progress(incident), time.time(), self._policy)
+            pause = _jittered(budget.pause(self._policy))
+        return verdict
+
+    async def _decided(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
+        """Return what is decided about the incident; None while its tasks are to be restarted."""
+        if await self._is_over(incident):
+            return _OVER
+        if incident.trouble and asyncio.get_running_loop().time() - incident.begun > self._policy.period:
+            return await self._give_up(incident, budget, f"for {time_text(self._policy.period)}: {incident.trouble}")
+        return await self._why_left(incident, budget)
+
+    def _pause_after(self, error: TfscaleError, incident: Incident, budget: RestartBudget) -> float:
+        """Return the seconds up to the next try, after one that could not begin."""
+        incident.tries += 1
+        if isinstance(error, Busy):
+            return _LOOK
+        incident.trouble = str(error)
+        self._tell(incident, f"{error}; it is tried again")
+        return _jittered(budget.pause(self._policy, incident.tries))
+
+    def _may_follow(self, incident: Incident) -> bool:
+        """Decide whether this failure may be the consequence of another one, whose report is still to come."""
+        is_certain = any(failure.primary for failure in incident.failures.values())
+        is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
+        return not (is_certain or is_alone)
+
+    async def _may_end_hang(self, incident: Incident) -> bool:
+        """Write the stacks of all tasks down, and return whether the policy ends this hang.
+
+        Where nobody waits the program may do other things than to train: no policy ends that.
+        """
+        task, how = incident.cause()
+        event = f"{task} {how}, reported by {listing([str(each) for each in incident.reports])}"
+        try:
+            where = f"the stacks of all tasks are in {await self._stacks.write(event)}"
+        except HangFileError as error:
+            where = str(error)
+        _logger.warning("%s; %s", event, where)
+        waits = any(report.is_inside for report in incident.reports.values())
+        return waits and self._policy.on_hang is OnHang.RESTART
+
+    def _budget(self, incident: Incident) -> RestartBudget:
+        """Return what is left to these tasks, after this failure."""
+        name = str(incident.scope[0])
+        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
+        if kept.gave_up:
+            return kept if incident.generation <= kept.generation else RestartBudget(name)
+        return kept.after_end(self._progress(incident), time.time(), self._policy)
+
+    def _progress(self, incident: Incident) -> Progress:
+        return incident.reached.with_other(self._reached())
+
+    async def _keep(self, budget: RestartBudget) -> None:
+        """Write down what is left, so that no other agent of this task counts anew. Raises JournalError."""
+        async with self._keeping:
+            others = (each for each in self._journal.entry.budgets if each.name != budget.name)
+            await self._journal.update(budgets=(*others, budget))
+
+    async def _is_over(self, incident: Incident) -> bool:
+        """Decide whether somebody else has decided about the incident, or the tasks run again."""
+        if self._is_commanded(incident) or await self._lower_agent() is not None:
+            return True
+        if incident.launched:  # in vain: some of its tasks may be started, and others not
+            statuses = await self._statuses(incident.scope)
+            return all(status is not None and status.generation >= incident.launched for status in statuses)
+        if incident.is_hang:
+            return asyncio.get_running_loop().time() - incident.heard > _FORGOTTEN
+        failed = tuple(incident.failures)
+        statuses = await self._statuses(failed)
+        return all(
+            status is not None and (status.generation, status.attempt) > incident.reports[task].key
+            for task, status in zip(failed, statuses, strict=True)
+        )
+
+    async def _statuses(self, tasks: Sequence[Task]) -> list[TaskStatus | None]:
+        async def status(task: Task) -> TaskStatus | None:
+            async with self._asking:
+                return await self._members[task].status()
+
+        return await asyncio.gather(*map(status, tasks))
+
+    async def _why_left(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
+        """Return the final verdict where the tasks are left as they are, None where they are to be restarted."""
+        task, how = incident.cause()
+        policy = self._policy.of(task.role)
+        if why := why_left(policy, None if incident.is_hang else incident.first()):
+            _logger.warning("not restarted after %s %s: %s", task, how, why)
+            return Verdict("" if policy is RestartPolicy.NEVER else f"not restarted: {why}", is_final=True)
+        if (finished := await self._finished(incident)) is not None:
+            _logger.warning("not restarted after %s %s: %s has finished", task, how, finished)
+            return Verdict(f"not restarted: {finished} has finished, and would begin anew", is_final=True)
+        if budget.gave_up:
+            return Verdict(budget.gave_up, is_final=True, gave_up=True)
+        needs_progress = not keeps_training(self._spec, self._strategy(), incident.scope)
+        if why := budget.why_spent(self._policy, needs_progress=needs_progress):
+            return await self._give_up(incident, budget, why)
+        return None
+
+    async def _finished(self, incident: Incident) -> Task | None:
+        """Return a task that has ended well, and would begin anew with the others, or that needs them no more."""
+        lead = self._spec.lead
+        serves = set(incident.scope) & set(plan_finish(self._spec, self._strategy()))
+        tasks = tuple(dict.fromkeys((*incident.scope, *([lead] if serves else []))))
+        statuses = await self._statuses(tasks)
+        has_finished = (task for task, status in zip(tasks, statuses, strict=True) if status and _ended_well(status))
+        return next((task for task in has_finished if self._policy.of(task.role) is not RestartPolicy.ALWAYS), None)
+
+    async def _give_up(self, incident: Incident, budget: RestartBudget, why: str) -> Verdict:
+        task, how = incident.cause()
+        words = f"given up after {task} {how}: {why}"
+        _logger.error("%s; restart it by hand", words)
+        await self._keep(budget.given_up(words, incident.generation))
+        return Verdict(words, is_final=True, gave_up=True)
+
+    async def _wait(self, incident: Incident, pause: float, words: str) -> None:
+        """Wait until the restart is due; with `words` agents tell of it, as it will not wait for anything else."""
+        if words:
+            incident.words, incident.due = words, asyncio.get_running_loop().time() + pause
+        await asyncio.sleep(pause)
+        incident.due = None
+
+    def _tell(self, incident: Incident, words: str) -> None:
+        """Have agents say why the restart waits; log it when that is news."""
+        if words != incident.words:
+            _logger.warning("%s", words)
+        incident.words = words
+
+    async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
+        task, how = incident.cause()
+        reason = f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
+        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
+        incident.launched, incident.is_under_way = operation.intent.generation, True
+        incident.words, incident.trouble, incident.tries = "", "", 0
+        return operation
+
+    async def _carried_out(self, incident: Incident, operation: Operation) -> bool:
+        """Wait until the restart is carried out; return whether its tasks were started."""
+        while not operation.carried_out.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await operation.carried_out.wait()
+            if operation.complaint:
+                self._tell(incident, operation.complaint)
+        incident.is_under_way = False
+        return operation.is_settled
+
+
+def _jittered(pause: float) -> float:
+    return pause * (1.0 + random.uniform(0.0, _JITTER))
+
+
+def _ended_well(status: TaskStatus) -> bool:
+    end = status.exit
+    return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested

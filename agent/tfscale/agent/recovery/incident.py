@@ -1,0 +1,83 @@
+"""Incident: failures of tasks that restart together, and what has been decided about them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict
+from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.core.cluster.task import Task
+from tfscale.core.failure.task_failure import Failure, culprit
+
+
+@dataclass(slots=True)
+class Incident:
+    """Failures of the tasks in `scope`, which restart together."""
+
+    scope: tuple[Task, ...]
+    reports: dict[Task, FailureReport] = field(default_factory=dict)
+    """Newest report of each task."""
+    failures: dict[Task, Failure] = field(default_factory=dict)
+    """End of each task that has ended."""
+    failed: int = 0
+    """Newest generation that is reported."""
+    launched: int = 0
+    """Generation of its newest restart, 0 before the first."""
+    is_under_way: bool = False
+    """True while that restart is carried out."""
+    begun: float = 0.0
+    """Time of its first report on the loop's clock."""
+    tries: int = 0
+    """Tries in a row to restart its tasks that could not begin."""
+    trouble: str = ""
+    """Reason for which the last of these could not."""
+    words: str = ""
+    due: float | None = None
+    """Time of its restart on the loop's clock."""
+    final: Verdict | None = None
+    heard: float = 0.0
+    """Time of the newest report on the loop's clock."""
+    driver: asyncio.Task[None] | None = None
+
+    @property
+    def generation(self) -> int:
+        """Newest generation that this incident is about: a later command has taken its tasks along."""
+        return max(self.launched, self.failed)
+
+    @property
+    def reached(self) -> Progress:
+        reached = Progress()
+        for report in self.reports.values():
+            reached = reached.with_other(report.reached)
+        return reached
+
+    @property
+    def is_hang(self) -> bool:
+        """True while no task has ended."""
+        return not self.failures
+
+    def add(self, task: Task, report: FailureReport, failure: Failure | None, now: float) -> None:
+        """Take in a report, also one that is repeated."""
+        self.reports[task], self.heard = report, now
+        self.failed = max(self.failed, report.status.generation)
+        if failure is not None:
+            self.failures.setdefault(task, failure)
+
+    def first(self) -> Failure:
+        """Return the end that no other one has caused, as far as it is known."""
+        return culprit(tuple(self.failures.values()))
+
+    def cause(self) -> tuple[Task, str]:
+        """Return the task that has failed first, and how."""
+        if self.is_hang:
+            late = {task: report for task, report in self.reports.items() if not report.is_inside} or self.reports
+            task = max(late, key=lambda each: late[each].still or 0.0)
+            return task, late[task].how
+        first = self.first()
+        return Task.parse(first.task), f"{first.how}{' because its peer was gone' * first.followed}"
+
+    def verdict(self, now: float) -> Verdict:
+        """Return what is decided, at `now` on the loop's clock."""
+        seconds = None if self.due is None else max(0.0, self.due - now)
+        return self.final or Verdict(self.words, seconds)

@@ -1,0 +1,16 @@
+"""Another agent, as recovery asks it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tfscale.agent.cluster.gang import GangMember
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict
+from tfscale.agent.recovery.hang_stacks import Stacked
+
+
+class RecoveryPeer(GangMember, Stacked, Protocol):
+    """A peer that may be the acting lead, and that can be asked for its stacks."""
+
+    async def report_failure(self, report: FailureReport, patience: float) -> Verdict | None:
+        """Return the verdict of the peer's agent, None without an answer. Raises GangError where it refuses."""

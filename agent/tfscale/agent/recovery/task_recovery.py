@@ -1,0 +1,128 @@
+"""Recovery of the own task, and of the cluster while this agent is the acting lead; the daemon's way to both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.on_demand.stack_requests import StackDump
+from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict, shortened
+from tfscale.agent.recovery.failure_reporter import FailureReporter
+from tfscale.agent.recovery.hang_stacks import HangStacks, OwnStacks
+from tfscale.agent.recovery.recovery_peer import RecoveryPeer
+from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.agent.recovery.watchdog import Watchdog
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.agent.telemetry.probe_reports import ProbeReports
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.task import Task
+from tfscale.core.records import TaskState, TaskStatus
+
+GAVE_UP = 93
+"""Exit status of an agent that ends with its task where no other restart follows: as NVIDIA's `do not requeue`."""
+
+_MOST_WORDS = 400
+"""Characters of a verdict that are shown."""
+
+
+class TaskRecovery:
+    """Reports of the own task's failures, what is decided about them, and decisions about those of others."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        journal: Journal,
+        gang: Gang,
+        local: GangMember,
+        peers: Mapping[Task, RecoveryPeer],
+        supervisor: Supervisor,
+        reports: ProbeReports,
+        take_stack: Callable[[], Awaitable[StackDump]],
+        on_news: Callable[[], None],
+    ) -> None:
+        spec, task = settings.cluster, settings.task
+        self._task, self._policy, self._journal = task, spec.recovery or RecoveryPolicy({}), journal
+        self._supervisor, self._reports, self._on_news = supervisor, reports, on_news
+        self._is_on = spec.recovery is not None
+        members = {each: local if each == task else peers[each] for each in spec.tasks}
+        stacked = {each: OwnStacks(take_stack) if each == task else peers[each] for each in spec.tasks}
+        stacks = HangStacks(settings.files.folder, stacked)
+        strategy = lambda: reports.strategy  # noqa: E731
+        self._acting = ActingLead(spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks)
+        self._reporter = FailureReporter(spec, task, peers, self._acting, self._own_report, self._on_verdict)
+        self._watchdog = Watchdog()
+        self._still: float | None = None
+        """Seconds without a step, where they are more than any normal pause."""
+        self.gave_up = False
+        """True where the newest end of the task is left because no other restart may follow."""
+
+    @property
+    def acting(self) -> ActingLead | None:
+        """The place of reports from other agents; None where the cluster file says nothing of recovery."""
+        return self._acting if self._is_on else None
+
+    @property
+    def is_pending(self) -> bool:
+        """True while the task has failed, and nobody has said yet that it is left so."""
+        return self._reporter.is_pending
+
+    def look(self) -> None:
+        """Take in what the task does; call it at each change of it, and each second."""
+        self.gave_up = self.gave_up and not self._supervisor.alive
+        status, reports = self._supervisor.status, self._reports
+        is_running = status.state is TaskState.RUNNING
+        attempt = (status.generation, status.attempt)
+        still = self._watchdog.look(attempt, reports.steps, reports.lasting, time.monotonic())
+        self._still = still if is_running else None
+        self._reporter.look()
+
+    async def close(self) -> None:
+        self._is_on = False
+        await self._reporter.close()
+        await self._acting.close()
+
+    def _reached(self) -> Progress:
+        probe, training = self._reports.probe, self._reports.training
+        return Progress(probe.checkpoint if probe else None, training.global_step if training else None)
+
+    def _own_report(self) -> FailureReport | None:
+        """Return the failure or the hang of the task, None without one, or where a command has come to it since."""
+        status = self._supervisor.status
+        if not self._is_on or self._journal.entry.commanded > status.generation:
+            return None
+        reached = self._reached()
+        report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
+        if status.state is TaskState.RUNNING and self._still is not None:
+            return replace(report, still=self._still, is_inside=self._reports.is_waiting)
+        return report if self._has_failed(status) else None
+
+    def _has_failed(self, status: TaskStatus) -> bool:
+        """Decide whether the task has ended so that its policy, or that of the first to fail, may restart it."""
+        end = status.exit
+        if not set(self._policy.by_role.values()) - {RestartPolicy.NEVER}:
+            return False
+        if status.state is TaskState.LOST:
+            return not self._supervisor.is_end_unknown
+        if status.state is not TaskState.EXITED or end is None or end.requested:
+            return False
+        return end.code != 0 or self._policy.of(self._task.role) is RestartPolicy.ALWAYS
+
+    def _on_verdict(self, report: FailureReport, verdict: Verdict) -> None:
+        if report.still is not None:
+            return
+        self.gave_up = verdict.gave_up
+        at = None if verdict.seconds is None else time.time() + verdict.seconds
+        told = self._supervisor.status.restart_at
+        is_news = self._supervisor.explain(verdict.words[:_MOST_WORDS], told if self._is_told(at) else at)
+        if is_news or verdict.is_final:
+            self._on_news()
+
+    def _is_told(self, at: float | None) -> bool:
+        """Decide whether a time of the restart is the one that is told already, but for the way of the answers."""
+        told = self._supervisor.status.restart_at
+        return at is not None and told is not None and abs(at - told) < 1.0

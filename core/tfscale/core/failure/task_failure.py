@@ -1,0 +1,85 @@
+"""Failures of tasks, and which of several was the first: the console tells it, and agents decide a restart by it.
+
+Standard library alone, because agents import this module.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfscale.core.log_clues import PEER, Clue, find_clue
+from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.text import signal_name
+
+SETTLE = 3.0
+"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
+CLOCK_DOUBT = 2.0
+"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
+PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals by which no task dies because of another's death."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The end of one task's process, not well and not on request."""
+
+    task: str
+    generation: int
+    attempt: int
+    at: float
+    code: int | None
+    signal: int | None
+    lost: bool = False
+    log: tuple[str, ...] = ()
+    clue: Clue | None = None
+    """The line at the end of its log that explains the failure, None where there is none."""
+    named: str | None = None
+    """The task that this line says was gone; None where it names none."""
+
+    @property
+    def primary(self) -> bool:
+        """True for a death that no peer's death causes (TensorFlow aborts the peers with exit 1 or SIGABRT)."""
+        return self.signal in PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
+
+    @property
+    def followed(self) -> bool:
+        """True where it ended, by its own log, because another task had died."""
+        return self.clue is not None and self.clue.kind == PEER and self.signal not in PRIMARY
+
+    def has_lost_a_peer(self, earliest: float) -> bool:
+        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
+        is_late = self.at > earliest + CLOCK_DOUBT
+        return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
+
+    @property
+    def how(self) -> str:
+        if self.signal is not None:
+            return f"was killed by {signal_name(self.signal)}"
+        if self.code is not None:
+            return f"exited {self.code}"
+        return "was lost with its shim" if self.lost else "ended, nobody knows how"
+
+
+def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
+    """Return the failure that a status reports, None for a task that runs, ended well or was stopped on request."""
+    ended = status.exit
+    if status.state is TaskState.LOST:
+        return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
+    if status.state is not TaskState.EXITED or ended is None or ended.well:
+        return None
+    when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
+    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log))
+
+
+def culprit(failures: Sequence[Failure]) -> Failure:
+    """Return the first failure, except those that followed another one by their own log.
+
+    Among failures too close in time to be ordered, a primary one goes first.
+    """
+    earliest = min(failure.at for failure in failures)
+    failures = [failure for failure in failures if not failure.has_lost_a_peer(earliest)] or failures
+    first = min(failures, key=lambda failure: failure.at)
+    close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
+    return first if first.primary or not close else min(close, key=lambda failure: failure.at)

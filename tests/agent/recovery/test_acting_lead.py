@@ -1,0 +1,159 @@
+"""Decisions about failures: who makes them, and how many restarts a thousand reports are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tfscale.agent.cluster.gang import Gang, GangError
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.recovery import acting_lead
+from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
+from tfscale.agent.recovery.failure_report import FailureReport
+from tfscale.agent.recovery.hang_stacks import HangStacks
+from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import UsageError
+from tfscale.core.records import Exit, TaskState, TaskStatus
+
+POLICY = RecoveryPolicy(dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=0.2, most_backoff=0.2)
+
+
+class FakeMember:
+    """A worker that has been killed, and that does as it is told."""
+
+    def __init__(self) -> None:
+        self.is_there, self.runs = True, asyncio.Event()
+        self.of = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 5.0))
+
+    async def check(self, _generation: int, _is_start: bool, /) -> None:
+        if not self.is_there:
+            raise GangError("worker:1 does not answer")
+
+    async def fence(self, _generation: int, _reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
+        return self.of
+
+    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
+        self.of = TaskStatus(TaskState.RUNNING, generation, 1, reason=reason)
+        self.runs.set()
+        return self.of
+
+    async def generation(self) -> int | None:
+        return self.of.generation if self.is_there else None
+
+    async def status(self) -> TaskStatus | None:
+        return self.of if self.is_there else None
+
+
+class Cluster:
+    def __init__(self, number: int, folder: Path, task: int = 0, policy: RecoveryPolicy = POLICY) -> None:
+        tasks = [Task(Role.WORKER, index) for index in range(number)]
+        addresses = {each: Address("10.0.0.1", 2000 + each.index) for each in tasks}
+        self.spec = ClusterSpec("test", addresses, addresses, recovery=policy)
+        self.members = {each: FakeMember() for each in tasks}
+        journal = Journal(folder / f"{task}.json")
+        gang = Gang(self.spec, journal, self.members, lambda: None)
+        stacks = HangStacks(folder, {})
+        reached = Progress()
+        self.acting = ActingLead(
+            self.spec, policy, tasks[task], self.members, gang, journal, lambda: None, lambda: reached, stacks
+        )
+
+    async def all_run(self) -> None:
+        """Wait until a restart has been carried out. Raises TimeoutError after 20 s."""
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(member.runs.wait() for member in self.members.values()))
+        await asyncio.sleep(0.1)
+
+    def report(self, task: Task) -> FailureReport:
+        return FailureReport(str(task), self.members[task].of)
+
+
+async def test_a_thousand_reports_are_one_restart(tmp_path: Path) -> None:
+    cluster = Cluster(1000, tmp_path)
+    for _ in range(3):  # each agent repeats its report
+        for task in cluster.spec.tasks:
+            assert not (await cluster.acting.hear(cluster.report(task))).is_final
+    await cluster.all_run()
+    assert {member.of.generation for member in cluster.members.values()} == {2}
+    reason = "restarted by itself after worker:0 was killed by SIGKILL, restart 1 of 10 within 1 h"
+    assert {member.of.reason for member in cluster.members.values()} == {reason}
+
+
+async def test_a_report_of_a_generation_that_was_left_restarts_nothing(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path)
+    first, second = cluster.spec.tasks
+    late = cluster.report(second)
+    await cluster.acting.hear(cluster.report(first))
+    await cluster.all_run()
+    assert (await cluster.acting.hear(late)).words == ""
+    await asyncio.sleep(0.5)
+    assert {member.of.generation for member in cluster.members.values()} == {2}
+
+
+async def test_who_is_not_the_lowest_that_answers_names_the_one_that_is(tmp_path: Path) -> None:
+    cluster = Cluster(3, tmp_path, task=2)
+    first, second, third = cluster.spec.tasks
+    cluster.members[first].is_there = False
+    with pytest.raises(NotActing, match=r"ask the agent of worker:1 at 10\.0\.0\.1:2001"):
+        await cluster.acting.hear(cluster.report(third))
+    cluster.members[second].is_there = False
+    await cluster.acting.hear(cluster.report(third))
+    await cluster.acting.close()
+
+
+async def test_who_acts_for_the_lead_leaves_all_to_it_once_it_is_back(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path, task=1, policy=replace(POLICY, backoff=4.0, most_backoff=4.0))
+    lead, own = cluster.spec.tasks
+    cluster.members[lead].is_there = False
+    await cluster.acting.hear(cluster.report(own))
+    cluster.members[lead].is_there = True
+    await asyncio.sleep(acting_lead._KEPT + 1.0)
+    assert not cluster.members[own].runs.is_set()
+    with pytest.raises(NotActing):
+        await cluster.acting.hear(cluster.report(own))
+
+
+@pytest.mark.parametrize(("kind", "generation"), [(RestartPolicy.ON_FAILURE, 1), (RestartPolicy.ALWAYS, 2)])
+async def test_a_gang_that_has_finished_begins_anew_only_by_the_policy_always(
+    tmp_path: Path, kind: RestartPolicy, generation: int
+) -> None:
+    cluster = Cluster(3, tmp_path, policy=replace(POLICY, by_role={Role.WORKER: kind}))
+    *finished, failed = cluster.spec.tasks
+    for task in finished:
+        cluster.members[task].of = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 5.0))
+    await cluster.acting.hear(cluster.report(failed))
+    await asyncio.sleep(1.0)
+    assert {member.of.generation for member in cluster.members.values()} == {generation}
+
+
+async def test_an_agent_that_does_not_answer_is_waited_for_as_long_as_the_period(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path, policy=replace(POLICY, period=1.5))
+    first, second = cluster.spec.tasks
+    cluster.members[second].is_there = False
+    async with asyncio.timeout(10):
+        while not (verdict := await cluster.acting.hear(cluster.report(first))).is_final:
+            assert verdict.words in ("", "restart 1 of 10 within 1.5 s") or "worker:1 does not answer" in verdict.words
+            await asyncio.sleep(0.05)
+    assert verdict.gave_up
+    assert verdict.words.startswith("given up after worker:0 was killed by SIGKILL: for 1.5 s: nothing was stopped")
+
+
+async def test_a_report_of_a_strange_task_is_refused(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path)
+    with pytest.raises(UsageError, match="worker:7: the cluster has no such task"):
+        await cluster.acting.hear(replace(cluster.report(Task(Role.WORKER, 0)), task="worker:7"))
+
+
+async def test_the_lowest_that_answers_is_found_among_many(tmp_path: Path) -> None:
+    cluster = Cluster(200, tmp_path)
+    tasks = list(cluster.spec.tasks)
+    for task in tasks[:150]:
+        cluster.members[task].is_there = False
+    assert await lowest_living(cluster.members, tasks) == tasks[150]
+    assert await lowest_living(cluster.members, tasks[:150]) is None
