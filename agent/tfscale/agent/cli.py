@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
-from tfscale.agent import probe_install
+from tfscale.agent import probe_install, process_one
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.agent.sole_agent import sole_agent
@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         _say(str(error))
         return error.exit_status
+    if os.getpid() == 1:
+        process_one.go_on_as_child()
+        settings = replace(settings, ends_container=True)
     start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
     try:
         with sole_agent(settings), shown_output(settings):

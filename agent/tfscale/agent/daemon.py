@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.gang import Gang, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
@@ -62,7 +62,7 @@ class Daemon:
         self._standstill = StandstillWatch(self._take_stack)
         self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
-        self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
+        self._local = LocalTask(settings, self._journal, self._supervisor, self._reports, self._on_over)
         self._peers = {
             task: Peer(settings.cluster, settings.run, task, settings.insecure)
             for task in settings.cluster.tasks
@@ -77,6 +77,8 @@ class Daemon:
         """When a console last watched, or the task was last alive."""
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
+        self._has_not_started = False
+        """True once a start of the task has failed without a word of its own."""
         self._logged_failures: set[tuple[str, type]] = set()
         """(operation, exception type) pairs that are in the log already."""
 
@@ -93,7 +95,7 @@ class Daemon:
             await self._drain()
             ticks.cancel()
         await self._shutdown()
-        return _exit_status(self._supervisor.status) if self._settings.exit_with_task else 0
+        return self._exit_status() if self._settings.exit_with_task else 0
 
     async def _startup(self) -> None:
         self._server = AgentServer(self._settings, self._service())
@@ -203,7 +205,9 @@ class Daemon:
     def _lead_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
-        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
+        return Gang(
+            self._settings.cluster, self._journal, members, lambda: self._reports.strategy, self._on_failed_command
+        )
 
     async def _begin(self, status: TaskStatus) -> None:
         """Start the task, unless it is alive, or has ended while no agent was there."""
@@ -219,6 +223,8 @@ class Daemon:
             self._gang.resume()
             if _ended_well(status):
                 self._job(self._finish(self._gang))
+        if not cold and not self._supervisor.alive and self._journal.entry.ended_by is not None:
+            self._on_over(has_failed=False)
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
         """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
@@ -293,6 +299,34 @@ class Daemon:
         if self._settings.exit_with_task:
             self._leave.set()
 
+    def _on_failed_command(self) -> None:
+        if not self._supervisor.alive:
+            self._on_over(has_failed=True)
+
+    def _on_over(self, has_failed: bool) -> None:
+        """End with the task, which does not run and which no start follows, once the caller has been told."""
+        if self._settings.exit_with_task:
+            self._has_not_started = has_failed
+            self._job(self._leave_after_command())
+
+    async def _leave_after_command(self) -> None:
+        if self._gang is not None:
+            await self._gang.settle()
+        if not self._supervisor.alive:  # a start may have come meanwhile
+            self._leave.set()
+
+    def _exit_status(self) -> int:
+        """Return the task's exit status as a shell does.
+
+        It is 1 where that is not known or the task could not be started, and 0 where it only served the lead's task.
+        """
+        end = self._supervisor.status.exit
+        if end is None or (end.requested and self._has_not_started):
+            return 1
+        if self._journal.entry.ended_by == Verb.FINISH:
+            return 0
+        return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
+
     def _publish(self) -> None:
         self._reports.hear()
         frame = Frame(
@@ -366,11 +400,3 @@ def _task_spec(settings: AgentSettings) -> TaskSpec:
 def _ended_well(status: TaskStatus) -> bool:
     end = status.exit
     return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
-
-
-def _exit_status(status: TaskStatus) -> int:
-    """Return the task's exit status as a shell does; 1 if its end is not known."""
-    end = status.exit
-    if end is None:
-        return 1
-    return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
@@ -159,6 +160,15 @@ def status_record(message: telemetry_pb2.TaskStatus) -> TaskStatus:
 
 def progress_message(record: OperationProgress) -> agent_pb2.Progress:
     return message_of(agent_pb2.Progress, record)
+
+
+def verb_message(verb: Verb | None) -> agent_pb2.ApplyRequest.Verb.ValueType:
+    return agent_pb2.ApplyRequest.Verb.Value("VERB_UNSPECIFIED" if verb is None else f"VERB_{verb.name}")
+
+
+def verb_record(message: agent_pb2.ApplyRequest.Verb.ValueType) -> Verb | None:
+    """Return the command that asks; None where an agent of another version does not say, or names a newer one."""
+    return next((verb for verb in Verb if verb_message(verb) == message), None)
 
 
 def log_message(record: LogLines) -> agent_pb2.LogChunk:

@@ -509,13 +509,39 @@ class ApplyRequest(_message.Message):
     TARGET_STARTABLE: ApplyRequest.Target.ValueType  # 4
     """the same of RUNNING: the journal can be written, and the program is there"""
 
+    class _Verb:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _VerbEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ApplyRequest._Verb.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        VERB_UNSPECIFIED: ApplyRequest._Verb.ValueType  # 0
+        VERB_RESTART: ApplyRequest._Verb.ValueType  # 1
+        VERB_START: ApplyRequest._Verb.ValueType  # 2
+        VERB_STOP: ApplyRequest._Verb.ValueType  # 3
+        """no start follows: an agent that ends with its task ends"""
+        VERB_FINISH: ApplyRequest._Verb.ValueType  # 4
+        """the same, because the lead's task has ended well, which this one only served"""
+
+    class Verb(_Verb, metaclass=_VerbEnumTypeWrapper): ...
+    VERB_UNSPECIFIED: ApplyRequest.Verb.ValueType  # 0
+    VERB_RESTART: ApplyRequest.Verb.ValueType  # 1
+    VERB_START: ApplyRequest.Verb.ValueType  # 2
+    VERB_STOP: ApplyRequest.Verb.ValueType  # 3
+    """no start follows: an agent that ends with its task ends"""
+    VERB_FINISH: ApplyRequest.Verb.ValueType  # 4
+    """the same, because the lead's task has ended well, which this one only served"""
+
     TARGET_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    VERB_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
+    verb: Global___ApplyRequest.Verb.ValueType
+    """the command that asks"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -525,10 +551,11 @@ class ApplyRequest(_message.Message):
         generation: _builtins.int = ...,
         reason: _builtins.str = ...,
         to: Global___TaskIdentity | None = ...,
+        verb: Global___ApplyRequest.Verb.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

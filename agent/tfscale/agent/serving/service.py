@@ -142,18 +142,20 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
         await self._refuse_strangers(request.to, context, is_order=True)
-        targets = {
-            agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
-            agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
-        }
         checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
-        if request.target not in (*targets, *checks):
-            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
         try:
-            if request.target in checks:
-                await self._local.check(request.generation, checks[request.target])
-                return wire.status_message(await self._local.status())
-            return wire.status_message(await targets[request.target](request.generation, request.reason))
+            match request.target:
+                case agent_pb2.ApplyRequest.TARGET_STOPPED:
+                    verb = wire.verb_record(request.verb)
+                    status = await self._local.fence(request.generation, request.reason, verb=verb)
+                case agent_pb2.ApplyRequest.TARGET_RUNNING:
+                    status = await self._local.run(request.generation, request.reason)
+                case target if target in checks:
+                    await self._local.check(request.generation, checks[target])
+                    status = await self._local.status()
+                case target:
+                    raise UsageError(f"unknown target {target}")
+            return wire.status_message(status)
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
 
