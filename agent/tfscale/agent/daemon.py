@@ -17,6 +17,7 @@ from tfscale.agent.cluster.gang import Gang, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
+from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
@@ -76,6 +77,8 @@ class Daemon:
         self._watched = time.monotonic()
         """When a console last watched, or the task was last alive."""
         self._leave = asyncio.Event()
+        self._is_handing_over = False
+        """True once the agent goes without its task."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._has_not_started = False
         """True once a start of the task has failed without a word of its own."""
@@ -171,11 +174,14 @@ class Daemon:
             job.cancel()
         if self._gang is not None:
             await self._gang.close()
-        await self._local.drain()
+        if self._is_handing_over:
+            self._local.hand_over()
+        else:
+            await self._local.drain()
 
     async def _shutdown(self) -> None:
         self._publish()
-        self._feed.close()
+        self._feed.close(task_goes_on=self._is_handing_over and self._supervisor.alive)
         self._sampler.stop()
         self._greetings.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
@@ -270,10 +276,36 @@ class Daemon:
             numbers += [each for each in (signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(each) != signal.SIG_IGN]
         for number in numbers:
             asyncio.get_running_loop().add_signal_handler(number, self.leave)
+        asyncio.get_running_loop().add_signal_handler(HAND_OVER, self.hand_over)
+
+    def hand_over(self) -> None:
+        """Go, and leave the task to the next agent."""
+        if self._leave.is_set():
+            _logger.warning("not handed over: the agent is ending already")
+        elif why := self._why_not_handed_over():
+            _logger.warning("not handed over: %s", why)
+        else:
+            self._is_handing_over = True
+            _logger.info(
+                "leaves, as asked%s",
+                ", and its task goes on: the next agent that is started with the same command in this folder adopts it"
+                if self._supervisor.alive
+                else "; there is no task that runs",
+            )
+            self._leave.set()
+
+    def _why_not_handed_over(self) -> str | None:
+        if self._settings.ends_container:
+            return "its container would end with it, and the task too; give the container another process 1"
+        if self._settings.exit_with_task:
+            return "with --exit-with-task its end stands for the task's; start agents that are to leave without it"
+        return None
 
     def leave(self) -> None:
         """End the task and the agent; the second call kills the task."""
-        if self._leave.is_set():
+        if self._is_handing_over:
+            _logger.info("asked to end, and is leaving already: its task goes on")
+        elif self._leave.is_set():
             _logger.warning("asked to end again: the task is killed")
             self._supervisor.kill()
         else:

@@ -17,6 +17,7 @@ from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import (
+    OLDEST_SCHEMA,
     PHASES,
     SCHEMA_VERSION,
     Activity,
@@ -28,6 +29,7 @@ from tfscale.core.records import (
     ProfileOrder,
     ProfileReport,
     ProfileStage,
+    TaskState,
     TaskStatus,
     Training,
 )
@@ -37,6 +39,8 @@ from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
+_NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
+"""A task in a state that this version does not know lives, and does not run: nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
 
 
@@ -131,16 +135,29 @@ def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
     return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]))
 
 
-def snapshot_reply(description: Description, recent: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
+def agreed_schema(newest: int) -> int | None:
+    """Return the version in which a caller is answered that understands up to `newest`; None where there is none.
+
+    A caller that does not say, a script perhaps, gets the newest.
+    """
+    agreed = min(newest or SCHEMA_VERSION, SCHEMA_VERSION)
+    return agreed if agreed >= OLDEST_SCHEMA else None
+
+
+def snapshot_reply(schema: int, description: Description, recent: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
     frames = [telemetry_pb2.Frame.FromString(frame.message) for frame in recent]
     snapshot = agent_pb2.Snapshot(description=description_message(description), recent=frames)
-    return agent_pb2.WatchReply(schema_version=SCHEMA_VERSION, snapshot=snapshot)
+    return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def frame_reply(frame: EncodedFrame) -> agent_pb2.WatchReply:
-    reply = agent_pb2.WatchReply(schema_version=SCHEMA_VERSION)
+def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:
+    reply = agent_pb2.WatchReply(schema_version=schema)
     reply.frame.MergeFromString(frame.message)
     return reply
+
+
+def farewell_reply(schema: int, task_goes_on: bool) -> agent_pb2.WatchReply:
+    return agent_pb2.WatchReply(schema_version=schema, farewell=agent_pb2.Farewell(task_goes_on=task_goes_on))
 
 
 def description_message(record: Description) -> agent_pb2.Description:
@@ -154,8 +171,8 @@ def status_message(record: TaskStatus) -> telemetry_pb2.TaskStatus:
 
 
 def status_record(message: telemetry_pb2.TaskStatus) -> TaskStatus:
-    """Return a peer's status. Raises WireError for a state that this version does not know."""
-    return record_of(TaskStatus, message)
+    """Return a peer's status."""
+    return record_of(TaskStatus, message, _NEWER_AGENT)
 
 
 def progress_message(record: OperationProgress) -> agent_pb2.Progress:

@@ -126,27 +126,53 @@ class WatchReply(_message.Message):
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     FRAME_FIELD_NUMBER: _builtins.int
+    FAREWELL_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     @_builtins.property
     def snapshot(self) -> Global___Snapshot: ...
     @_builtins.property
     def frame(self) -> _telemetry_pb2.Frame: ...
+    @_builtins.property
+    def farewell(self) -> Global___Farewell: ...
     def __init__(
         self,
         *,
         schema_version: _builtins.int = ...,
         snapshot: Global___Snapshot | None = ...,
         frame: _telemetry_pb2.Frame | None = ...,
+        farewell: Global___Farewell | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame", "farewell"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
 Global___WatchReply: _TypeAlias = WatchReply  # noqa: Y015
+
+@_typing.final
+class Farewell(_message.Message):
+    """Last words of an agent that ends; without them it was killed, or the way to it is cut."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_GOES_ON_FIELD_NUMBER: _builtins.int
+    task_goes_on: _builtins.bool
+    """it was asked to leave its task to the next agent"""
+    def __init__(
+        self,
+        *,
+        task_goes_on: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_goes_on", b"task_goes_on"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Farewell: _TypeAlias = Farewell  # noqa: Y015
 
 @_typing.final
 class Snapshot(_message.Message):

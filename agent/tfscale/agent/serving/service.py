@@ -22,7 +22,7 @@ from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.records import Description
+from tfscale.core.records import OLDEST_SCHEMA, Description
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
@@ -76,11 +76,16 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
     ) -> AsyncIterator[agent_pb2.WatchReply]:
         await self._refuse_strangers(request.to, context)
+        schema = wire.agreed_schema(request.schema_version)
+        if schema is None:
+            why = f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             _logger.debug("%s watches", context.peer())
-            yield wire.snapshot_reply(self._describe(), watcher.recent)
+            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
             async for frame in watcher:
-                yield wire.frame_reply(frame)
+                yield wire.frame_reply(schema, frame)
+            yield wire.farewell_reply(schema, self._feed.task_goes_on)
 
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]

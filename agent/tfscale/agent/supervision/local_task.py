@@ -146,6 +146,10 @@ class LocalTask:
     async def status(self) -> TaskStatus:
         return self._supervisor.status
 
+    def hand_over(self) -> None:
+        """Leave the task to the next agent; a start that has not begun is its matter, too."""
+        self._leaving = True
+
     async def drain(self) -> None:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True

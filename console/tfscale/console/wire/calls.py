@@ -24,6 +24,8 @@ class StreamReply:
     schema_version: int
     description: Description | None = None
     frames: Sequence[bytes] = ()
+    task_goes_on: bool | None = None
+    """In the last words of an agent that ends: whether it leaves its task to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class _Progress:
 def reply(data: bytes) -> StreamReply:
     """Return the reply in a WatchReply message. Raises ValueError where there is none."""
     message = parsed(arrival_pb2.ArrivingReply, data)
+    if message.HasField("farewell"):
+        return StreamReply(message.schema_version, task_goes_on=message.farewell.task_goes_on)
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
