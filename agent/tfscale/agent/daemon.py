@@ -20,6 +20,7 @@ from tfscale.agent.file_thread import FileThread
 from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.report_server import ReportServer
@@ -200,6 +201,12 @@ class Daemon:
             self._gang,
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
+            Examiner(
+                self._settings,
+                lambda: self._supervisor.alive,
+                lambda: len(self._sampler.gpus),
+                lambda: self._reports.probe,
+            ),
         )
 
     async def _take_stack(self) -> stack_requests.StackDump:

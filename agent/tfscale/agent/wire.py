@@ -16,6 +16,7 @@ from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records import (
     OLDEST_SCHEMA,
     PHASES,
@@ -35,7 +36,7 @@ from tfscale.core.records import (
 )
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
-from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
@@ -198,6 +199,18 @@ def stack_message(record: StackDump) -> agent_pb2.StackReply:
 
 def profile_message(record: ProfileProgress) -> agent_pb2.ProfileReply:
     return message_of(agent_pb2.ProfileReply, record)
+
+
+def examination_message(record: Examination) -> preflight_pb2.Examination:
+    return message_of(preflight_pb2.Examination, record)
+
+
+def reach_reply(at: float, contacts: Sequence[Contact]) -> preflight_pb2.ReachReply:
+    return preflight_pb2.ReachReply(at=at, contacts=[message_of(preflight_pb2.Contact, each) for each in contacts])
+
+
+def send_reply(record: Transfer) -> preflight_pb2.SendReply:
+    return message_of(preflight_pb2.SendReply, record)
 
 
 def identity_record(message: agent_pb2.TaskIdentity) -> TaskIdentity:

@@ -17,13 +17,15 @@ from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
+from tfscale.agent.preflight.examiner import Examiner
+from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import OLDEST_SCHEMA, Description
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
@@ -56,6 +58,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         gang: Gang | None,
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
+        examiner: Examiner,
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -64,13 +67,16 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._gang = gang
         self._take_stack = take_stack
         self._profile = profile
+        self._examiner = examiner
         self._files = FileThread()
         self._refused: set[str] = set()
         """Reasons of refusals that are in the log as warnings already."""
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have the server answer the calls of this service."""
+        """Have the server answer the calls of this service, and of the one that examines its host."""
         agent_pb2_grpc.add_AgentServicer_to_server(self, server)
+        preflight = PreflightService(self._settings.cluster, self._examiner, self._refuse_strangers)
+        preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
