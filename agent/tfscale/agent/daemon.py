@@ -64,7 +64,12 @@ class Daemon:
         self._standstill = StandstillWatch(self._take_stack)
         self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
-        self._local = LocalTask(settings, self._journal, self._supervisor, self._reports, self._on_over)
+        self._examiner = Examiner(
+            settings, lambda: self._supervisor.alive, lambda: len(self._sampler.gpus), lambda: self._reports.probe
+        )
+        self._local = LocalTask(
+            settings, self._journal, self._supervisor, self._reports, self._on_over, self._examiner.vacate
+        )
         self._peers = {
             task: Peer(settings.cluster, settings.run, task, settings.insecure)
             for task in settings.cluster.tasks
@@ -201,12 +206,7 @@ class Daemon:
             self._gang,
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
-            Examiner(
-                self._settings,
-                lambda: self._supervisor.alive,
-                lambda: len(self._sampler.gpus),
-                lambda: self._reports.probe,
-            ),
+            self._examiner,
         )
 
     async def _take_stack(self) -> stack_requests.StackDump:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from running_agents import W0, W1, agent, named, runs
+from running_agents import W0, W1, agent, named, runs, status_when
 from tfscale.agent.preflight.contacts import reach, send
 from tfscale.agent.preflight.examiner import resolved_names
 from tfscale.agent.preflight.task_port import Sink
@@ -19,6 +19,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
+from tfscale.core.records import TaskState
 from tfscale.v1 import agent_pb2, preflight_pb2, preflight_pb2_grpc
 
 Settings = Callable[..., AgentSettings]
@@ -42,8 +43,8 @@ def _is_open(settings: AgentSettings) -> bool:
 async def test_a_task_that_does_not_live_is_listened_for_until_the_asker_goes(settings_of: Settings) -> None:
     settings = settings_of(W0, command=("no-such-program",))
     async with agent(settings), preflight(settings) as service, asyncio.timeout(20):
-        request = preflight_pb2.ExamineRequest(to=named(settings))
-        call = service.Examine(request, wait_for_ready=True)
+        await status_when(settings, lambda status: status.state is TaskState.EXITED)
+        call = service.Examine(preflight_pb2.ExamineRequest(to=named(settings)))
         found = await call.read()
         assert (found.task_lives, found.port) == (False, settings.cluster.tasks[W0].port)
         assert _is_open(settings)

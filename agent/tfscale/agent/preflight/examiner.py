@@ -42,27 +42,45 @@ class Examiner:
         self._probe = probe
         self._files = FileThread()
         self._turn = asyncio.Lock()
+        self._in_place: Sink | None = None
+        """Listener in the task's place, for all askers."""
+        self._askers = 0
 
     @contextlib.asynccontextmanager
     async def examine(self, receives: bool) -> AsyncIterator[Examination]:
         """Examine the host, and listen in the place of a task that does not live until the context ends."""
-        async with self._turn:
-            port = served_port(self._settings.cluster, self._settings.task)
-            lives = self._task_lives()
-            sink, holder = None, ""
-            if port is not None and not lives:
-                sink, holder = await asyncio.to_thread(_listen, port)
-            if receives and sink is None:
-                sink, _ = await asyncio.to_thread(_listen, 0)
-            try:
-                found = await self._facts(lives, 0 if sink is None else sink.port, holder)
-            except BaseException:
-                _close(sink)
-                raise
+        own: Sink | None = None
+        self._askers += 1
         try:
+            async with self._turn:
+                lives, holder = self._task_lives(), await self._stand_in()
+                if receives and self._in_place is None:
+                    own, _ = await asyncio.to_thread(_listen, 0)
+                sink = self._in_place or own
+                found = await self._facts(lives, 0 if sink is None else sink.port, holder)
             yield found
         finally:
-            await asyncio.to_thread(_close, sink)
+            self._askers -= 1
+            _close(own)
+            if self._askers == 0:
+                self.vacate()
+
+    def vacate(self) -> None:
+        """Free the task's port, as its start needs it."""
+        sink, self._in_place = self._in_place, None
+        _close(sink)
+
+    async def _stand_in(self) -> str:
+        """Listen on the port of a task that does not live; return who has taken it, if anybody has."""
+        port = served_port(self._settings.cluster, self._settings.task)
+        if port is None or self._task_lives() or self._in_place is not None:
+            return ""
+        sink, holder = await asyncio.to_thread(_listen, port)
+        if self._task_lives():  # it has been started in this moment
+            _close(sink)
+            return ""
+        self._in_place = sink
+        return holder
 
     async def _facts(self, lives: bool, port: int, holder: str) -> Examination:
         settings, probe = self._settings, self._probe()

@@ -33,8 +33,8 @@ def _never(_why: str) -> None:
 class LocalTask:
     """The own task as a gang.GangMember: carries out one request at a time.
 
-    `on_over` is called when the task does not run and no start follows: a command has ended it for good, or its start
-    has failed, which the argument tells.
+    `free_port` is called before the task starts. `on_over` is called when the task does not run and no start follows: a
+    command has ended it for good, or its start has failed, which the argument tells.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class LocalTask:
         supervisor: Supervisor,
         reports: ProbeReports,
         on_over: Callable[[bool], None] = lambda _: None,
+        free_port: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._journal = journal
         self._supervisor = supervisor
         self._reports = reports
         self._on_over = on_over
+        self._free_port = free_port
         self._lock = asyncio.Lock()
         self._program_files = FileThread()
         self._commanded = False
@@ -83,6 +85,7 @@ class LocalTask:
 
     async def _port_holder(self) -> str:
         """Return which process has taken the port that the task will serve, empty where it is free."""
+        self._free_port()
         port = served_port(self._settings.cluster, self._settings.task)
         return "" if port is None else await asyncio.to_thread(port_holder, port)
 
@@ -192,5 +195,6 @@ class LocalTask:
             task_generation=generation, attempt=attempt, socket=self.socket, drained=False, ended_by=None
         )
         self._reports.begin(generation, attempt)
+        self._free_port()
         environment = task_environment(self._settings, generation, attempt, self.socket)
         return await self._supervisor.start(Launch(generation, attempt, environment, reason))

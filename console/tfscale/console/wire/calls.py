@@ -10,9 +10,10 @@ from tfscale.console.transport.sanitize import printable
 from tfscale.console.wire.frames import CAUTION
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
-from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
+from tfscale.v1 import agent_pb2, arrival_pb2, preflight_pb2, report_pb2
 
 _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
@@ -78,9 +79,9 @@ def watch_request(to: TaskIdentity, since: float) -> agent_pb2.WatchRequest:
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, to=_to(to))
 
 
-def describe_request() -> agent_pb2.DescribeRequest:
-    """Ask an agent of which only the address is known who it is."""
-    return agent_pb2.DescribeRequest()
+def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeRequest:
+    """Ask an agent who it is; of one of which only the address is known, no name is given."""
+    return agent_pb2.DescribeRequest() if to is None else agent_pb2.DescribeRequest(to=_to(to))
 
 
 def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
@@ -98,6 +99,30 @@ def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:
 
 def profile_request(to: TaskIdentity, seconds: float) -> agent_pb2.ProfileRequest:
     return agent_pb2.ProfileRequest(seconds=seconds, to=_to(to))
+
+
+def examine_request(to: TaskIdentity, *, receives: bool = False) -> preflight_pb2.ExamineRequest:
+    return preflight_pb2.ExamineRequest(to=_to(to), receives=receives)
+
+
+def examination(message: preflight_pb2.Examination) -> Examination:
+    return record_of(Examination, message, CAUTION)
+
+
+def reach_request(to: TaskIdentity, tasks: Sequence[Task] = ()) -> preflight_pb2.ReachRequest:
+    return preflight_pb2.ReachRequest(to=_to(to), tasks=map(str, tasks))
+
+
+def contacts(message: preflight_pb2.ReachReply) -> tuple[Contact, ...]:
+    return tuple(record_of(Contact, each, CAUTION) for each in message.contacts)
+
+
+def send_request(to: TaskIdentity, target: Task, port: int, seconds: float) -> preflight_pb2.SendRequest:
+    return preflight_pb2.SendRequest(to=_to(to), task=str(target), port=port, seconds=seconds)
+
+
+def transfer(message: preflight_pb2.SendReply) -> Transfer:
+    return record_of(Transfer, message, CAUTION)
 
 
 def _to(identity: TaskIdentity) -> agent_pb2.TaskIdentity:
