@@ -92,9 +92,10 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
     """Say of each target who does not reach it, all that do not of one reason together."""
     tried: dict[tuple[str, bool], int] = defaultdict(int)
     failed: dict[tuple[str, bool, str, str], list[Task]] = defaultdict(list)
+    examined = {str(task): found for task, found in checkup.examined.items()}
     for source, contacts in checkup.contacts.items():
         for contact in contacts:
-            if _is_told(checkup, contact):
+            if _is_told(examined.get(contact.task), contact):
                 tried[contact.task, contact.is_agent] += 1
                 if contact.problem:
                     failed[contact.task, contact.is_agent, contact.address, contact.problem].append(source)
@@ -107,15 +108,16 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
         yield Fault("reached", (Task.parse(name),), sentence)
 
 
-def _is_told(checkup: Checkup, contact: Contact) -> bool:
+def _is_told(found: Examination | None, contact: Contact) -> bool:
     """Decide whether an attempt says anything: nobody listens for a task without an agent, or of a taken port.
 
     A task that lives may have no server yet, and one that only evaluates never has.
     """
-    found = checkup.examined.get(Task.parse(contact.task))
+    if found is None:
+        return False
     if contact.is_agent:
-        return found is not None
-    return found is not None and (found.port > 0 if not found.task_lives else contact.problem != "connection refused")
+        return True
+    return contact.problem != "connection refused" if found.task_lives else found.port > 0
 
 
 def _names(checkup: Checkup) -> Iterator[Fault]:
