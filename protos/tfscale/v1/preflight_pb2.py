@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tfscale.v1 import agent_pb2 as tfscale_dot_v1_dot_agent__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/preflight.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"H\n\x0e\x45xamineRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x10\n\x08receives\x18\x02 \x01(\x08\"\xf5\x02\n\x0b\x45xamination\x12\x12\n\ntask_lives\x18\x01 \x01(\x08\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x13\n\x0bport_holder\x18\x03 \x01(\t\x12&\n\x05\x64isks\x18\x04 \x03(\x0b\x32\x17.tfscale.v1.FolderSpace\x12\x18\n\x10memory_available\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_total\x18\x06 \x01(\x04\x12\'\n\x05names\x18\x07 \x03(\x0b\x32\x18.tfscale.v1.ResolvedName\x12$\n\x07program\x18\x08 \x01(\x0b\x32\x13.tfscale.v1.Program\x12\x0c\n\x04gpus\x18\t \x01(\r\x12\x16\n\tgpus_seen\x18\n \x01(\rH\x00\x88\x01\x01\x12\x1c\n\x0fvisible_devices\x18\x0b \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08strategy\x18\x0c \x01(\tH\x02\x88\x01\x01\x42\x0c\n\n_gpus_seenB\x12\n\x10_visible_devicesB\x0b\n\t_strategy\"Z\n\x0b\x46olderSpace\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04\x66ree\x18\x03 \x01(\x04\x12\r\n\x05total\x18\x04 \x01(\x04\x12\x0f\n\x07problem\x18\x05 \x01(\t\"@\n\x0cResolvedName\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\taddresses\x18\x02 \x03(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\"\x87\x01\n\x07Program\x12\x13\n\x0binterpreter\x18\x01 \x01(\t\x12\x0e\n\x06python\x18\x02 \x01(\t\x12\x12\n\ntensorflow\x18\x03 \x01(\t\x12\r\n\x05keras\x18\x04 \x01(\t\x12\x0e\n\x06script\x18\x05 \x01(\t\x12\x13\n\x0bscript_hash\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\t\"C\n\x0cReachRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\r\n\x05tasks\x18\x02 \x03(\t\"?\n\nReachReply\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12%\n\x08\x63ontacts\x18\x02 \x03(\x0b\x32\x13.tfscale.v1.Contact\"K\n\x07\x43ontact\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x10\n\x08is_agent\x18\x02 \x01(\x08\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\"`\n\x0bSendRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\"<\n\tSendReply\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x0f\n\x07problem\x18\x03 \x01(\t2\xc0\x01\n\tPreflight\x12@\n\x07\x45xamine\x12\x1a.tfscale.v1.ExamineRequest\x1a\x17.tfscale.v1.Examination0\x01\x12\x39\n\x05Reach\x12\x18.tfscale.v1.ReachRequest\x1a\x16.tfscale.v1.ReachReply\x12\x36\n\x04Send\x12\x17.tfscale.v1.SendRequest\x1a\x15.tfscale.v1.SendReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/preflight.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"H\n\x0e\x45xamineRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x10\n\x08receives\x18\x02 \x01(\x08\"\xf6\x02\n\x0b\x45xamination\x12\x12\n\ntask_lives\x18\x01 \x01(\x08\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x14\n\x0cport_problem\x18\x03 \x01(\t\x12&\n\x05\x64isks\x18\x04 \x03(\x0b\x32\x17.tfscale.v1.FolderSpace\x12\x18\n\x10memory_available\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_total\x18\x06 \x01(\x04\x12\'\n\x05names\x18\x07 \x03(\x0b\x32\x18.tfscale.v1.ResolvedName\x12$\n\x07program\x18\x08 \x01(\x0b\x32\x13.tfscale.v1.Program\x12\x0c\n\x04gpus\x18\t \x01(\r\x12\x16\n\tgpus_seen\x18\n \x01(\rH\x00\x88\x01\x01\x12\x1c\n\x0fvisible_devices\x18\x0b \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08strategy\x18\x0c \x01(\tH\x02\x88\x01\x01\x42\x0c\n\n_gpus_seenB\x12\n\x10_visible_devicesB\x0b\n\t_strategy\"Z\n\x0b\x46olderSpace\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04\x66ree\x18\x03 \x01(\x04\x12\r\n\x05total\x18\x04 \x01(\x04\x12\x0f\n\x07problem\x18\x05 \x01(\t\"@\n\x0cResolvedName\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\taddresses\x18\x02 \x03(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\"\x87\x01\n\x07Program\x12\x13\n\x0binterpreter\x18\x01 \x01(\t\x12\x0e\n\x06python\x18\x02 \x01(\t\x12\x12\n\ntensorflow\x18\x03 \x01(\t\x12\r\n\x05keras\x18\x04 \x01(\t\x12\x0e\n\x06script\x18\x05 \x01(\t\x12\x13\n\x0bscript_hash\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\t\"C\n\x0cReachRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\r\n\x05tasks\x18\x02 \x03(\t\"?\n\nReachReply\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12%\n\x08\x63ontacts\x18\x02 \x03(\x0b\x32\x13.tfscale.v1.Contact\"K\n\x07\x43ontact\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x10\n\x08is_agent\x18\x02 \x01(\x08\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\"`\n\x0bSendRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\"<\n\tSendReply\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x0f\n\x07problem\x18\x03 \x01(\t2\xc0\x01\n\tPreflight\x12@\n\x07\x45xamine\x12\x1a.tfscale.v1.ExamineRequest\x1a\x17.tfscale.v1.Examination0\x01\x12\x39\n\x05Reach\x12\x18.tfscale.v1.ReachRequest\x1a\x16.tfscale.v1.ReachReply\x12\x36\n\x04Send\x12\x17.tfscale.v1.SendRequest\x1a\x15.tfscale.v1.SendReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,23 +35,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXAMINEREQUEST']._serialized_start=66
   _globals['_EXAMINEREQUEST']._serialized_end=138
   _globals['_EXAMINATION']._serialized_start=141
-  _globals['_EXAMINATION']._serialized_end=514
-  _globals['_FOLDERSPACE']._serialized_start=516
-  _globals['_FOLDERSPACE']._serialized_end=606
-  _globals['_RESOLVEDNAME']._serialized_start=608
-  _globals['_RESOLVEDNAME']._serialized_end=672
-  _globals['_PROGRAM']._serialized_start=675
-  _globals['_PROGRAM']._serialized_end=810
-  _globals['_REACHREQUEST']._serialized_start=812
-  _globals['_REACHREQUEST']._serialized_end=879
-  _globals['_REACHREPLY']._serialized_start=881
-  _globals['_REACHREPLY']._serialized_end=944
-  _globals['_CONTACT']._serialized_start=946
-  _globals['_CONTACT']._serialized_end=1021
-  _globals['_SENDREQUEST']._serialized_start=1023
-  _globals['_SENDREQUEST']._serialized_end=1119
-  _globals['_SENDREPLY']._serialized_start=1121
-  _globals['_SENDREPLY']._serialized_end=1181
-  _globals['_PREFLIGHT']._serialized_start=1184
-  _globals['_PREFLIGHT']._serialized_end=1376
+  _globals['_EXAMINATION']._serialized_end=515
+  _globals['_FOLDERSPACE']._serialized_start=517
+  _globals['_FOLDERSPACE']._serialized_end=607
+  _globals['_RESOLVEDNAME']._serialized_start=609
+  _globals['_RESOLVEDNAME']._serialized_end=673
+  _globals['_PROGRAM']._serialized_start=676
+  _globals['_PROGRAM']._serialized_end=811
+  _globals['_REACHREQUEST']._serialized_start=813
+  _globals['_REACHREQUEST']._serialized_end=880
+  _globals['_REACHREPLY']._serialized_start=882
+  _globals['_REACHREPLY']._serialized_end=945
+  _globals['_CONTACT']._serialized_start=947
+  _globals['_CONTACT']._serialized_end=1022
+  _globals['_SENDREQUEST']._serialized_start=1024
+  _globals['_SENDREQUEST']._serialized_end=1120
+  _globals['_SENDREPLY']._serialized_start=1122
+  _globals['_SENDREPLY']._serialized_end=1182
+  _globals['_PREFLIGHT']._serialized_start=1185
+  _globals['_PREFLIGHT']._serialized_end=1377
 # @@protoc_insertion_point(module_scope)

@@ -49,7 +49,7 @@ class Examination(_message.Message):
 
     TASK_LIVES_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
-    PORT_HOLDER_FIELD_NUMBER: _builtins.int
+    PORT_PROBLEM_FIELD_NUMBER: _builtins.int
     DISKS_FIELD_NUMBER: _builtins.int
     MEMORY_AVAILABLE_FIELD_NUMBER: _builtins.int
     MEMORY_TOTAL_FIELD_NUMBER: _builtins.int
@@ -62,8 +62,8 @@ class Examination(_message.Message):
     task_lives: _builtins.bool
     port: _builtins.int
     """on which the agent listens; 0: on none"""
-    port_holder: _builtins.str
-    """who has taken the port of a task that does not live; empty: nobody"""
+    port_problem: _builtins.str
+    """why the port of a task that does not live could not be served"""
     memory_available: _builtins.int
     memory_total: _builtins.int
     gpus: _builtins.int
@@ -87,7 +87,7 @@ class Examination(_message.Message):
         *,
         task_lives: _builtins.bool = ...,
         port: _builtins.int = ...,
-        port_holder: _builtins.str = ...,
+        port_problem: _builtins.str = ...,
         disks: _abc.Iterable[Global___FolderSpace] | None = ...,
         memory_available: _builtins.int = ...,
         memory_total: _builtins.int = ...,
@@ -100,7 +100,7 @@ class Examination(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_gpus_seen", b"_gpus_seen", "_strategy", b"_strategy", "_visible_devices", b"_visible_devices", "gpus_seen", b"gpus_seen", "program", b"program", "strategy", b"strategy", "visible_devices", b"visible_devices"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpus_seen", b"_gpus_seen", "_strategy", b"_strategy", "_visible_devices", b"_visible_devices", "disks", b"disks", "gpus", b"gpus", "gpus_seen", b"gpus_seen", "memory_available", b"memory_available", "memory_total", b"memory_total", "names", b"names", "port", b"port", "port_holder", b"port_holder", "program", b"program", "strategy", b"strategy", "task_lives", b"task_lives", "visible_devices", b"visible_devices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpus_seen", b"_gpus_seen", "_strategy", b"_strategy", "_visible_devices", b"_visible_devices", "disks", b"disks", "gpus", b"gpus", "gpus_seen", b"gpus_seen", "memory_available", b"memory_available", "memory_total", b"memory_total", "names", b"names", "port", b"port", "port_problem", b"port_problem", "program", b"program", "strategy", b"strategy", "task_lives", b"task_lives", "visible_devices", b"visible_devices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpus_seen: _TypeAlias = _typing.Literal["gpus_seen"]  # noqa: Y015
     _WhichOneofArgType__gpus_seen: _TypeAlias = _typing.Literal["_gpus_seen", b"_gpus_seen"]  # noqa: Y015

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc.aio
 import pytest
-from running_agents import W0, W1, agent, named, runs, status_when
+from running_agents import W0, W1, agent, named, runs, says, status_when, stub
 from tfscale.agent.preflight.contacts import reach, send
 from tfscale.agent.preflight.examiner import resolved_names
 from tfscale.agent.preflight.task_port import Sink
@@ -20,7 +21,7 @@ from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import TaskState
-from tfscale.v1 import agent_pb2, preflight_pb2, preflight_pb2_grpc
+from tfscale.v1 import agent_pb2, preflight_pb2, preflight_pb2_grpc, telemetry_pb2
 
 Settings = Callable[..., AgentSettings]
 
@@ -66,6 +67,33 @@ async def test_the_port_of_a_task_that_lives_is_left_alone(settings_of: Settings
             assert found.task_lives and bool(found.port) is receives
             assert found.port != settings.cluster.tasks[W0].port and not _is_open(settings)
             call.cancel()
+
+
+async def test_two_askers_share_a_listener_and_a_start_frees_the_port(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Settings
+) -> None:
+    cluster = make_cluster(2)
+    port = cluster.tasks[W0].port
+    program = (
+        f"import socket, time; s = socket.create_server(('', {port})); print('serves', flush=True); time.sleep(60)"
+    )
+    settings = make_settings(cluster, W0, command=(sys.executable, "-c", program))
+    async with agent(settings), preflight(settings) as service, asyncio.timeout(20):
+        await says(settings, "serves")
+        to = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=2, to=named(settings))
+        async with stub(settings) as orders:
+            await orders.Apply(to)
+            calls = [service.Examine(preflight_pb2.ExamineRequest(to=named(settings))) for _ in range(2)]
+            assert [((found := await call.read()).port, found.port_problem) for call in calls] == [(port, "")] * 2
+            calls[0].cancel()
+            await asyncio.sleep(0.2)
+            assert _is_open(settings)
+            to.target = agent_pb2.ApplyRequest.TARGET_STARTABLE
+            await orders.Apply(to)
+            to.target = agent_pb2.ApplyRequest.TARGET_RUNNING
+            assert (await orders.Apply(to)).state == telemetry_pb2.TASK_STATE_RUNNING
+        await status_when(settings, lambda _: settings.files.log.read_text().count("serves\n") == 2)
+        calls[1].cancel()
 
 
 async def test_strangers_are_refused_and_a_task_that_is_not_there(settings_of: Settings) -> None:

@@ -15,7 +15,7 @@ from loopback import free_addresses
 from running_agents import W0, W1
 from tfscale.agent.cluster.gang import GangError
 from tfscale.agent.cluster.journal import Journal
-from tfscale.agent.preflight.task_port import Sink, port_holder, served_port
+from tfscale.agent.preflight.task_port import Sink, port_problem, served_port
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
@@ -32,17 +32,17 @@ def port() -> int:
 
 
 def test_a_port_that_is_taken_names_who_has_taken_it(port: int) -> None:
-    assert port_holder(port) == ""
+    assert port_problem(port) == ""
     program = f"import socket, sys; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"up\n"
-        assert re.match(rf"process {holder.pid} \(\S*python", port_holder(port))
+        assert re.match(rf"taken by process {holder.pid} \(\S*python", port_problem(port))
         holder.kill()
 
 
 def test_a_sink_takes_all_and_frees_its_port_at_once(port: int) -> None:
     sink = Sink(port)
-    assert port_holder(port).startswith(f"process {os.getpid()} (")
+    assert port_problem(port).startswith(f"taken by process {os.getpid()} (")
     with (
         socket.create_connection(("127.0.0.1", port)) as first,
         socket.create_connection(("127.0.0.1", port)) as second,
@@ -52,7 +52,7 @@ def test_a_sink_takes_all_and_frees_its_port_at_once(port: int) -> None:
         assert first.recv(1) == b""
         sink.close()
         assert second.recv(1) == b""
-    assert port_holder(port) == ""
+    assert port_problem(port) == ""
 
 
 def test_only_tasks_to_which_others_connect_serve_a_port(make_cluster: Callable[[int], ClusterSpec]) -> None:

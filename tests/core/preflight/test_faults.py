@@ -18,7 +18,7 @@ GB = 10**9
 WELL = Examination(
     task_lives=False,
     port=2222,
-    port_holder="",
+    port_problem="",
     disks=(
         FolderSpace("working folder", "/job", 100 * GB, 200 * GB),
         FolderSpace("state folder", "/s", 9 * GB, 9 * GB),
@@ -80,7 +80,10 @@ def test_where_all_is_well_nothing_is_said(spec: ClusterSpec) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"port_holder": "process 7 (x)"}, "worker:1: its port host-1:2222 is taken by process 7 (x): end that first"),
+        (
+            {"port_problem": "taken by process 7 (x): end that first"},
+            "worker:1: its port host-1:2222 is taken by process 7 (x): end that first",
+        ),
         (
             {"memory_available": 9 * 10**8},
             "worker:1: 900 MB of memory available of 64.0 GB: see who uses it",

@@ -1,4 +1,4 @@
-"""Who tries to reach whom, in small clusters and large ones."""
+"""Choice of who tries to reach whom, in small clusters and large ones."""
 
 from __future__ import annotations
 

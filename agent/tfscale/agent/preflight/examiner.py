@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.preflight.program_facts import program_facts
-from tfscale.agent.preflight.task_port import Sink, port_holder, served_port
+from tfscale.agent.preflight.task_port import Sink, port_problem, served_port
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.preflight.examination import Examination, FolderSpace, ResolvedName
@@ -53,11 +53,11 @@ class Examiner:
         self._askers += 1
         try:
             async with self._turn:
-                lives, holder = self._task_lives(), await self._stand_in()
+                lives, problem = self._task_lives(), await self._stand_in()
                 if receives and self._in_place is None:
                     own, _ = await asyncio.to_thread(_listen, 0)
                 sink = self._in_place or own
-                found = await self._facts(lives, 0 if sink is None else sink.port, holder)
+                found = await self._facts(lives, 0 if sink is None else sink.port, problem)
             yield found
         finally:
             self._askers -= 1
@@ -71,18 +71,18 @@ class Examiner:
         _close(sink)
 
     async def _stand_in(self) -> str:
-        """Listen on the port of a task that does not live; return who has taken it, if anybody has."""
+        """Listen on the port of a task that does not live; return what that is where it cannot be served."""
         port = served_port(self._settings.cluster, self._settings.task)
         if port is None or self._task_lives() or self._in_place is not None:
             return ""
-        sink, holder = await asyncio.to_thread(_listen, port)
+        sink, problem = await asyncio.to_thread(_listen, port)
         if self._task_lives():  # it has been started in this moment
             _close(sink)
             return ""
         self._in_place = sink
-        return holder
+        return problem
 
-    async def _facts(self, lives: bool, port: int, holder: str) -> Examination:
+    async def _facts(self, lives: bool, port: int, problem: str) -> Examination:
         settings, probe = self._settings, self._probe()
         program = settings.cluster.program
         environment = {**os.environ, **program.environment}
@@ -98,7 +98,7 @@ class Examiner:
         return Examination(
             task_lives=lives,
             port=port,
-            port_holder=holder,
+            port_problem=problem,
             disks=(working, state),
             memory_available=memory.available,
             memory_total=memory.total,
@@ -127,11 +127,11 @@ def _disk(purpose: str, path: Path) -> FolderSpace:
 
 
 def _listen(port: int) -> tuple[Sink | None, str]:
-    """Return a listener on a port, and who has taken that where there can be none."""
+    """Return a listener on a port, else what that port is."""
     try:
         return Sink(port), ""
     except OSError as error:
-        return None, port_holder(port) or (error.strerror or "")
+        return None, port_problem(port) or (error.strerror or "")
 
 
 def _close(sink: Sink | None) -> None:

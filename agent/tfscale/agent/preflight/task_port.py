@@ -25,12 +25,13 @@ def served_port(spec: ClusterSpec, task: Task) -> int | None:
     return None if spec.is_alone or len(spec.tasks) == 1 or task.role is Role.EVALUATOR else spec.tasks[task].port
 
 
-def port_holder(port: int) -> str:
-    """Return which process has taken a port, as in `process 12 (python serve.py)`; empty where it is free."""
+def port_problem(port: int) -> str:
+    """Return what a port that cannot be served is: `taken by process 12 (python serve.py): end that first`."""
     try:
         listening_socket(port).close()
     except OSError as error:
-        return _listener(port) if error.errno == errno.EADDRINUSE else f"nobody, but: {error.strerror}"
+        is_taken = error.errno == errno.EADDRINUSE
+        return f"taken by {_listener(port)}: end that first" if is_taken else f"not to be had ({error.strerror})"
     return ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.preflight.task_port import port_holder, served_port
+from tfscale.agent.preflight.task_port import port_problem, served_port
 from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
@@ -79,15 +79,15 @@ class LocalTask:
         await self._journal.check()
         if is_start and (why := await self._why_not_startable()):
             raise GangError(f"{self._settings.task} {why}")
-        if is_start and not self._supervisor.alive and (holder := await self._port_holder()):
+        if is_start and not self._supervisor.alive and (problem := await self._port_problem()):
             address = self._settings.cluster.tasks[self._settings.task]
-            raise GangError(f"{self._settings.task}: its port {address} is taken by {holder}: end that first")
+            raise GangError(f"{self._settings.task}: its port {address} is {problem}")
 
-    async def _port_holder(self) -> str:
-        """Return which process has taken the port that the task will serve, empty where it is free."""
+    async def _port_problem(self) -> str:
+        """Return what the port is that the task will serve, where it cannot."""
         self._free_port()
         port = served_port(self._settings.cluster, self._settings.task)
-        return "" if port is None else await asyncio.to_thread(port_holder, port)
+        return "" if port is None else await asyncio.to_thread(port_problem, port)
 
     async def _why_not_startable(self) -> str | None:
         program, command = self._settings.cluster.program, self._settings.command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tfscale.core.cluster.task import Task
 from tfscale.core.preflight.checkup import Answer, Checkup, Fault
 from tfscale.core.preflight.examination import Examination
+from tfscale.core.preflight.faults import tells
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.text import bit_rate, data_size, plural
 
@@ -24,7 +26,8 @@ _FAULTY = "!"
 def table(checkup: Checkup, faults: Sequence[Fault]) -> str:
     """Return the table, a line each for the large and the measured, and the faults."""
     faulty = {(fault.column, task) for fault in faults for task in fault.tasks}
-    rows = [_COLUMNS, *(_row(checkup, task, answer, faulty) for task, answer in checkup.answers.items())]
+    reached = _reached(checkup)
+    rows = [_COLUMNS, *(_row(checkup, task, reached.get(str(task), "-"), faulty) for task in checkup.answers)]
     widths = [max(len(row[position]) for row in rows) for position in range(len(_COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += _notes(checkup)
@@ -46,21 +49,21 @@ def _notes(checkup: Checkup) -> list[str]:
     return ["", *notes] if notes else []
 
 
-def _row(checkup: Checkup, task: Task, answer: Answer, faulty: set[tuple[str, Task]]) -> tuple[str, ...]:
+def _row(checkup: Checkup, task: Task, reached: str, faulty: set[tuple[str, Task]]) -> tuple[str, ...]:
+    answer = checkup.answers[task]
     cells = {"task": str(task), "host": answer.host or checkup.spec.agents[task].host, "role": str(task.role)}
     if answer.examination is None:
         cells["agent"] = "silent"
     else:
-        cells |= {"agent": "answers", **_facts(checkup, task, answer, answer.examination)}
+        cells |= {"agent": "answers", "reached": reached, **_facts(answer, answer.examination)}
     return tuple(cells.get(name, "-") + f" {_FAULTY}" * ((name, task) in faulty) for name in _COLUMNS)
 
 
-def _facts(checkup: Checkup, task: Task, answer: Answer, found: Examination) -> dict[str, str]:
+def _facts(answer: Answer, found: Examination) -> dict[str, str]:
     spaces = [data_size(space.free) for space in found.disks if not space.problem]
     program = found.program
     return {
-        "port": "task lives" if found.task_lives else "taken" if found.port_holder else "free",
-        "reached": _reached(checkup, task),
+        "port": "task lives" if found.task_lives else found.port_problem.split()[0] if found.port_problem else "free",
         "names": plural(len(found.names), "name") if found.names else "-",
         "clock": "-" if answer.clock is None else f"{answer.clock:+.2f} s",
         "disk": " ".join(dict.fromkeys(spaces)) or "-",
@@ -73,10 +76,14 @@ def _facts(checkup: Checkup, task: Task, answer: Answer, found: Examination) -> 
     }
 
 
-def _reached(checkup: Checkup, task: Task) -> str:
-    """Return by how many of those that tried the task, or its agent, was reached."""
-    tried = [each for contacts in checkup.contacts.values() for each in contacts if each.task == str(task)]
-    return f"{sum(not each.problem for each in tried)} of {len(tried)}" if tried else "-"
+def _reached(checkup: Checkup) -> dict[str, str]:
+    """Return how many of the attempts to reach each task and its agent succeeded, of those that tell anything."""
+    examined = {str(task): found for task, found in checkup.examined.items()}
+    tried: dict[str, list[bool]] = defaultdict(list)
+    for contact in (each for contacts in checkup.contacts.values() for each in contacts):
+        if tells(examined.get(contact.task), contact):
+            tried[contact.task].append(not contact.problem)
+    return {task: f"{sum(outcomes)} of {len(outcomes)}" for task, outcomes in tried.items()}
 
 
 def document(checkup: Checkup, faults: Sequence[Fault]) -> str:

@@ -50,8 +50,8 @@ class Examination:
     task_lives: bool
     port: int
     """Port on which the agent listens for the moment, 0 for none."""
-    port_holder: str
-    """Process that has taken the port of a task that does not live; empty for nobody."""
+    port_problem: str
+    """Reason why the port of a task that does not live could not be served, as in `taken by process 12 (...)`."""
     disks: tuple[FolderSpace, ...]
     memory_available: int
     """Bytes."""

@@ -83,9 +83,9 @@ def _roles(checkup: Checkup) -> Iterator[Fault]:
 
 def _taken_ports(checkup: Checkup) -> Iterator[Fault]:
     for task, found in checkup.examined.items():
-        if found.port_holder:
+        if found.port_problem:
             address = checkup.spec.tasks[task]
-            yield Fault("port", (task,), f"{task}: its port {address} is taken by {found.port_holder}: end that first")
+            yield Fault("port", (task,), f"{task}: its port {address} is {found.port_problem}")
 
 
 def _unreached(checkup: Checkup) -> Iterator[Fault]:
@@ -95,7 +95,7 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
     examined = {str(task): found for task, found in checkup.examined.items()}
     for source, contacts in checkup.contacts.items():
         for contact in contacts:
-            if _is_told(examined.get(contact.task), contact):
+            if tells(examined.get(contact.task), contact):
                 tried[contact.task, contact.is_agent] += 1
                 if contact.problem:
                     failed[contact.task, contact.is_agent, contact.address, contact.problem].append(source)
@@ -108,10 +108,11 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
         yield Fault("reached", (Task.parse(name),), sentence)
 
 
-def _is_told(found: Examination | None, contact: Contact) -> bool:
-    """Decide whether an attempt says anything: nobody listens for a task without an agent, or of a taken port.
+def tells(found: Examination | None, contact: Contact) -> bool:
+    """Decide whether an attempt says anything of its target, of which this was found.
 
-    A task that lives may have no server yet, and one that only evaluates never has.
+    Nobody listens for a task without an agent, or of a taken port. A task that lives may have no server yet, and one
+    that only evaluates never has.
     """
     if found is None:
         return False
@@ -125,7 +126,8 @@ def _names(checkup: Checkup) -> Iterator[Fault]:
     hosts = {address.host for address in checkup.spec.tasks.values()}
     if len(hosts) < 2:
         return
-    if loopback := [task for task, address in checkup.spec.tasks.items() if address.is_loopback]:
+    loopback = [task for task, address in checkup.spec.tasks.items() if address.is_loopback]
+    if 0 < len(loopback) < len(checkup.spec.tasks):
         what = "a loopback address in a cluster of several hosts, which others cannot reach"
         yield Fault("names", tuple(loopback), f"{_names_of(loopback)}: {what}: give the host's own address")
     unknown: dict[tuple[str, str], list[Task]] = defaultdict(list)
