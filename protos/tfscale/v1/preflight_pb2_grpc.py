@@ -55,7 +55,7 @@ class PreflightServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Examine(self, request, context):
-        """Facts of the task's host. While the stream is open, for at most 60 s, the agent listens on its task's port if the
+        """Facts of the task's host. While the stream is open, for at most 180 s, the agent listens on its task's port if the
         task does not live, so that others can try to reach it; what they send is thrown away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

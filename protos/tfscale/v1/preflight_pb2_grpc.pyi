@@ -32,7 +32,7 @@ class PreflightStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PreflightAsyncStub: ...
     Examine: _grpc.UnaryStreamMultiCallable[_preflight_pb2.ExamineRequest, _preflight_pb2.Examination]
-    """Facts of the task's host. While the stream is open, for at most 60 s, the agent listens on its task's port if the
+    """Facts of the task's host. While the stream is open, for at most 180 s, the agent listens on its task's port if the
     task does not live, so that others can try to reach it; what they send is thrown away.
     """
     Reach: _grpc.UnaryUnaryMultiCallable[_preflight_pb2.ReachRequest, _preflight_pb2.ReachReply]
@@ -44,7 +44,7 @@ class PreflightStub:
 class PreflightAsyncStub(PreflightStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Examine: _aio.UnaryStreamMultiCallable[_preflight_pb2.ExamineRequest, _preflight_pb2.Examination]  # type: ignore[assignment]
-    """Facts of the task's host. While the stream is open, for at most 60 s, the agent listens on its task's port if the
+    """Facts of the task's host. While the stream is open, for at most 180 s, the agent listens on its task's port if the
     task does not live, so that others can try to reach it; what they send is thrown away.
     """
     Reach: _aio.UnaryUnaryMultiCallable[_preflight_pb2.ReachRequest, _preflight_pb2.ReachReply]  # type: ignore[assignment]
@@ -59,7 +59,7 @@ class PreflightServicer(metaclass=_abc_1.ABCMeta):
         request: _preflight_pb2.ExamineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_preflight_pb2.Examination], _abc.AsyncIterator[_preflight_pb2.Examination]]:
-        """Facts of the task's host. While the stream is open, for at most 60 s, the agent listens on its task's port if the
+        """Facts of the task's host. While the stream is open, for at most 180 s, the agent listens on its task's port if the
         task does not live, so that others can try to reach it; what they send is thrown away.
         """
 
