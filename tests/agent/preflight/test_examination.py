@@ -79,7 +79,7 @@ async def test_two_askers_share_a_listener_and_a_start_frees_the_port(
     )
     settings = make_settings(cluster, W0, command=(sys.executable, "-c", program))
     async with agent(settings), preflight(settings) as service, asyncio.timeout(20):
-        await says(settings, "serves")
+        await says(settings, "\nserves\n")  # the log has the command, too
         to = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=2, to=named(settings))
         async with stub(settings) as orders:
             await orders.Apply(to)
@@ -92,7 +92,7 @@ async def test_two_askers_share_a_listener_and_a_start_frees_the_port(
             await orders.Apply(to)
             to.target = agent_pb2.ApplyRequest.TARGET_RUNNING
             assert (await orders.Apply(to)).state == telemetry_pb2.TASK_STATE_RUNNING
-        await status_when(settings, lambda _: settings.files.log.read_text().count("serves\n") == 2)
+        await status_when(settings, lambda _: settings.files.log.read_text().count("\nserves\n") == 2)
         calls[1].cancel()
 
 
