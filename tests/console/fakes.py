@@ -274,6 +274,7 @@ class FakeAnalysis:
         self.findings = findings or Findings()
         self.frames: list[tuple[str, Frame]] = []
         self.links: list[tuple[str, bool]] = []
+        self.left: set[str] = set()
         self.described: dict[str, Description] = {}
 
     def fold(self, task: str, frame: Frame) -> None:
@@ -282,9 +283,10 @@ class FakeAnalysis:
     def describe(self, task: str, description: Description) -> None:
         self.described[task] = description
 
-    def note_link(self, task: str, up: bool, at: float) -> None:
+    def note_link(self, task: str, up: bool, at: float, *, has_left: bool = False) -> None:
         assert at > 0
         self.links.append((task, up))
+        self.left = self.left - {task} | ({task} if has_left else set())
 
     def diagnose(self, now: float) -> Findings:
         assert now > 0

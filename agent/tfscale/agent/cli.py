@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
-from tfscale.agent import probe_install
+from tfscale.agent import hand_over, probe_install, process_one
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.agent.sole_agent import sole_agent
@@ -78,10 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tfscale.agent.certificates import certificate_command
 
             return certificate_command.main(words[1:])
+        if words[:1] == [hand_over.COMMAND]:
+            print(hand_over.hand_over(read_settings(words[1:], os.environ, needs_program=False)))
+            return 0
         settings = read_settings(words, os.environ)
-    except UsageError as error:
+    except TfscaleError as error:
         _say(str(error))
         return error.exit_status
+    if os.getpid() == 1:
+        process_one.go_on_as_child()
+        settings = replace(settings, ends_container=True)
     start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
     try:
         with sole_agent(settings), shown_output(settings):
@@ -105,7 +111,9 @@ async def _run(settings: AgentSettings) -> int:
     return await Daemon(settings).run()
 
 
-def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
+def read_settings(
+    arguments: Sequence[str], environment: Mapping[str, str], *, needs_program: bool = True
+) -> AgentSettings:
     """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
     check_working_folder()
     flags, command = split_command(arguments)
@@ -128,7 +136,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> A
         cluster=spec,
         cluster_file=file,
         task=task,
-        command=_command(command, spec),
+        command=_command(command, spec) if needs_program else (),
         run=chosen.get("run", spec.name),
         state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
         listen=listen,
@@ -142,7 +150,8 @@ def _parser() -> CommandLine:
         usage="tfscale-agent [options] -- COMMAND ...",
         description="Start and supervise this host's TensorFlow task, and stream what it does.",
         epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
-        f"To make certificates: tfscale-agent {_CERTIFICATES} --help. "
+        f"To make certificates: tfscale-agent {_CERTIFICATES} --help. To have an agent leave while its task goes on: "
+        f"tfscale-agent {hand_over.COMMAND}, and its flags. "
         "Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml.",
         allow_abbrev=False,

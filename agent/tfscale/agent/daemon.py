@@ -14,12 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.gang import Gang, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
+from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.recovery.task_recovery import GAVE_UP, TaskRecovery
 from tfscale.agent.serving.agent_server import AgentServer
@@ -66,7 +68,12 @@ class Daemon:
         self._standstill = StandstillWatch(self._take_stack)
         self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
-        self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
+        self._examiner = Examiner(
+            settings, lambda: self._supervisor.alive, lambda: len(self._sampler.gpus), lambda: self._reports.probe
+        )
+        self._local = LocalTask(
+            settings, self._journal, self._supervisor, self._reports, self._on_over, self._examiner.vacate
+        )
         self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
         self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
         self._certificate_watch = CertificateWatch(self._certificates)
@@ -95,7 +102,11 @@ class Daemon:
         self._watched = time.monotonic()
         """When a console last watched, or the task was last alive."""
         self._leave = asyncio.Event()
+        self._is_handing_over = False
+        """True once the agent goes without its task."""
         self._jobs: set[asyncio.Task[None]] = set()
+        self._has_not_started = False
+        """True once a start of the task has failed without a word of its own."""
         self._logged_failures: set[tuple[str, type]] = set()
         """(operation, exception type) pairs that are in the log already."""
 
@@ -193,11 +204,14 @@ class Daemon:
             job.cancel()
         await self._recovery.close()
         await self._gang.close()
-        await self._local.drain()
+        if self._is_handing_over:
+            self._local.hand_over()
+        else:
+            await self._local.drain()
 
     async def _shutdown(self) -> None:
         self._publish()
-        self._feed.close()
+        self._feed.close(task_goes_on=self._is_handing_over and self._supervisor.alive)
         self._sampler.stop()
         self._greetings.stop()
         self._certificate_watch.stop()
@@ -218,6 +232,7 @@ class Daemon:
             self._recovery.acting,
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
+            self._examiner,
         )
 
     async def _take_stack(self) -> stack_requests.StackDump:
@@ -229,7 +244,9 @@ class Daemon:
     def _own_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
-        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
+        return Gang(
+            self._settings.cluster, self._journal, members, lambda: self._reports.strategy, self._on_failed_command
+        )
 
     def _on_verdict(self) -> None:
         """Tell consoles what becomes of the failed task; leave with it where it is left."""
@@ -252,6 +269,8 @@ class Daemon:
         if self._settings.leads and _ended_well(status):
             self._job(self._finish())
         self._recovery.look()
+        if not cold and not self._supervisor.alive and self._journal.entry.ended_by is not None:
+            self._on_over(has_failed=False)
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
         """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
@@ -295,24 +314,41 @@ class Daemon:
             numbers += [each for each in (signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(each) != signal.SIG_IGN]
         for number in numbers:
             asyncio.get_running_loop().add_signal_handler(number, self.leave)
+        asyncio.get_running_loop().add_signal_handler(HAND_OVER, self.hand_over)
+
+    def hand_over(self) -> None:
+        """Go, and leave the task to the next agent."""
+        if self._leave.is_set():
+            _logger.warning("not handed over: the agent is ending already")
+        elif why := self._why_not_handed_over():
+            _logger.warning("not handed over: %s", why)
+        else:
+            self._is_handing_over = True
+            _logger.info(
+                "leaves, as asked%s",
+                ", and its task goes on: the next agent that is started with the same command in this folder adopts it"
+                if self._supervisor.alive
+                else "; there is no task that runs",
+            )
+            self._leave.set()
+
+    def _why_not_handed_over(self) -> str | None:
+        if self._settings.ends_container:
+            return "its container would end with it, and the task too; give the container another process 1"
+        if self._settings.exit_with_task:
+            return "with --exit-with-task its end stands for the task's; start agents that are to leave without it"
+        return None
 
     def leave(self) -> None:
         """End the task and the agent; the second call kills the task."""
-        if self._leave.is_set():
+        if self._is_handing_over:
+            _logger.info("asked to end, and is leaving already: its task goes on")
+        elif self._leave.is_set():
             _logger.warning("asked to end again: the task is killed")
             self._supervisor.kill()
         else:
             _logger.info("asked to end")
         self._leave.set()
-
-    def _exit_status(self) -> int:
-        """Return the task's exit status as a shell does; 1 if its end is not known, 93 where it was given up."""
-        end = self._supervisor.status.exit
-        if self._recovery.gave_up:
-            return GAVE_UP
-        if end is None:
-            return 1
-        return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
 
     def _on_change(self, status: TaskStatus) -> None:
         self._publish()
@@ -338,6 +374,37 @@ class Daemon:
             _logger.error("%s", error)
         if self._settings.exit_with_task:
             self._leave.set()
+
+    def _on_failed_command(self) -> None:
+        if not self._supervisor.alive:
+            self._on_over(has_failed=True)
+
+    def _on_over(self, has_failed: bool) -> None:
+        """End with the task, which does not run and which no start follows, once the caller has been told."""
+        if self._settings.exit_with_task:
+            self._job(self._leave_after_command(has_failed))
+
+    async def _leave_after_command(self, has_failed: bool) -> None:
+        await self._gang.settle()
+        if self._supervisor.alive or self._recovery.is_pending:  # a start may have come meanwhile, or follow
+            return
+        self._has_not_started = has_failed
+        self._leave.set()
+
+    def _exit_status(self) -> int:
+        """Return the task's exit status as a shell does.
+
+        It is 93 where the task was given up, 1 where its end is not known or it could not be started, and 0 where it
+        only served the lead's task.
+        """
+        if self._recovery.gave_up:
+            return GAVE_UP
+        end = self._supervisor.status.exit
+        if end is None or (end.requested and self._has_not_started):
+            return 1
+        if self._journal.entry.ended_by == Verb.FINISH:
+            return 0
+        return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
 
     def _publish(self) -> None:
         self._reports.hear()

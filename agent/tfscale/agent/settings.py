@@ -50,6 +50,8 @@ class AgentSettings:
     """End with the task's exit status, as soon as the task ends."""
     exit_unwatched: bool = False
     """End once the task has ended and no console watches."""
+    ends_container: bool = False
+    """Process 1 of a container ends with this agent, and with it the task."""
     show_output: bool = False
     """Copy the task's output to stdout."""
     adopt: bool = False

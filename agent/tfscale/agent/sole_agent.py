@@ -36,6 +36,23 @@ def sole_agent(settings: AgentSettings) -> Iterator[None]:
         os.close(lock)
 
 
+def holder(settings: AgentSettings) -> int | None:
+    """Return the process of the agent that holds the task, None where there is none. Raises SoleAgentError."""
+    try:
+        lock = os.open(settings.files.agent_lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SoleAgentError(f"{settings.files.agent_lock}: cannot be read ({error.strerror})") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.read(lock, 20).decode().strip() or 0) or None
+    finally:
+        os.close(lock)
+    return None
+
+
 def _hold(lock: int, settings: AgentSettings) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records import (
+    OLDEST_SCHEMA,
     PHASES,
     SCHEMA_VERSION,
     Activity,
@@ -28,15 +31,18 @@ from tfscale.core.records import (
     ProfileOrder,
     ProfileReport,
     ProfileStage,
+    TaskState,
     TaskStatus,
     Training,
 )
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
-from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
+_NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
+"""A task in a state that this version does not know lives, and does not run: nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
 
 
@@ -131,16 +137,29 @@ def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
     return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]))
 
 
-def snapshot_reply(description: Description, recent: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
+def agreed_schema(newest: int) -> int | None:
+    """Return the version in which a caller is answered that understands up to `newest`; None where there is none.
+
+    A caller that does not say, a script perhaps, gets the newest.
+    """
+    agreed = min(newest or SCHEMA_VERSION, SCHEMA_VERSION)
+    return agreed if agreed >= OLDEST_SCHEMA else None
+
+
+def snapshot_reply(schema: int, description: Description, recent: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
     frames = [telemetry_pb2.Frame.FromString(frame.message) for frame in recent]
     snapshot = agent_pb2.Snapshot(description=description_message(description), recent=frames)
-    return agent_pb2.WatchReply(schema_version=SCHEMA_VERSION, snapshot=snapshot)
+    return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def frame_reply(frame: EncodedFrame) -> agent_pb2.WatchReply:
-    reply = agent_pb2.WatchReply(schema_version=SCHEMA_VERSION)
+def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:
+    reply = agent_pb2.WatchReply(schema_version=schema)
     reply.frame.MergeFromString(frame.message)
     return reply
+
+
+def farewell_reply(schema: int, task_goes_on: bool) -> agent_pb2.WatchReply:
+    return agent_pb2.WatchReply(schema_version=schema, farewell=agent_pb2.Farewell(task_goes_on=task_goes_on))
 
 
 def description_message(record: Description) -> agent_pb2.Description:
@@ -154,8 +173,8 @@ def status_message(record: TaskStatus) -> telemetry_pb2.TaskStatus:
 
 
 def status_record(message: telemetry_pb2.TaskStatus) -> TaskStatus:
-    """Return a peer's status. Raises WireError for a state that this version does not know."""
-    return record_of(TaskStatus, message)
+    """Return a peer's status."""
+    return record_of(TaskStatus, message, _NEWER_AGENT)
 
 
 def failure_message(record: FailureReport, to: agent_pb2.TaskIdentity) -> agent_pb2.FailureReport:
@@ -181,6 +200,15 @@ def progress_message(record: OperationProgress) -> agent_pb2.Progress:
     return message_of(agent_pb2.Progress, record)
 
 
+def verb_message(verb: Verb | None) -> agent_pb2.ApplyRequest.Verb.ValueType:
+    return agent_pb2.ApplyRequest.Verb.Value("VERB_UNSPECIFIED" if verb is None else f"VERB_{verb.name}")
+
+
+def verb_record(message: agent_pb2.ApplyRequest.Verb.ValueType) -> Verb | None:
+    """Return the command that asks; None where an agent of another version does not say, or names a newer one."""
+    return next((verb for verb in Verb if verb_message(verb) == message), None)
+
+
 def log_message(record: LogLines) -> agent_pb2.LogChunk:
     return message_of(agent_pb2.LogChunk, record)
 
@@ -191,6 +219,18 @@ def stack_message(record: StackDump) -> agent_pb2.StackReply:
 
 def profile_message(record: ProfileProgress) -> agent_pb2.ProfileReply:
     return message_of(agent_pb2.ProfileReply, record)
+
+
+def examination_message(record: Examination) -> preflight_pb2.Examination:
+    return message_of(preflight_pb2.Examination, record)
+
+
+def reach_reply(at: float, contacts: Sequence[Contact]) -> preflight_pb2.ReachReply:
+    return preflight_pb2.ReachReply(at=at, contacts=[message_of(preflight_pb2.Contact, each) for each in contacts])
+
+
+def send_reply(record: Transfer) -> preflight_pb2.SendReply:
+    return message_of(preflight_pb2.SendReply, record)
 
 
 def identity_record(message: agent_pb2.TaskIdentity) -> TaskIdentity:

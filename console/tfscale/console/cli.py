@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import tfscale.core.quiet_grpc  # before all that import gRPC
+from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
 from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
@@ -31,13 +32,14 @@ ARGUMENTS = {
     **dict.fromkeys(TASK_COMMANDS, "TASK"),
     "replay": "FILE",
     "export": "FILE",
+    "doctor": "",
     "config": "",
 }
 """Commands besides watching, and the argument of each."""
 
 
 def main() -> None:
-    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
+    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`, `doctor`)."""
     fill_standard_streams()
     try:
         if sys.argv[1:2] == ["report"]:
@@ -74,6 +76,8 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     match configuration.command:
         case ("run", *program):
             return run_program(settings, program, environment)
+        case ("doctor",):
+            return run_doctor(settings, origins, environment)
         case ("config",):
             print(configuration.describe())
             return ExitStatus.WELL

@@ -10,6 +10,6 @@ class ExitStatus(IntEnum):
 
     WELL = 0
     NOTHING = 1
-    """No agent sent a frame, or what `--until` waits for can no longer come."""
+    """No agent answered, or what `--until` waits for can no longer come."""
     UNHEALTHY = 3
-    """`--once` found a grave diagnosis, or a task that does not run."""
+    """`--once` found a grave diagnosis, or a task that does not run; `doctor` found a fault."""

@@ -14,6 +14,8 @@ from typing import Annotated
 
 SCHEMA_VERSION = 1
 """Version of the stream, the recording and the export; rises when a reader of the older would misread the newer."""
+OLDEST_SCHEMA = 1
+"""Oldest version that is still spoken: agents and consoles of neighbouring versions speak the lower of both."""
 
 Time = Annotated[float, "Unix seconds on the clock of the agent's host"]
 """Type of a date, as distinct from other numbers."""

@@ -126,27 +126,53 @@ class WatchReply(_message.Message):
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     FRAME_FIELD_NUMBER: _builtins.int
+    FAREWELL_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     @_builtins.property
     def snapshot(self) -> Global___Snapshot: ...
     @_builtins.property
     def frame(self) -> _telemetry_pb2.Frame: ...
+    @_builtins.property
+    def farewell(self) -> Global___Farewell: ...
     def __init__(
         self,
         *,
         schema_version: _builtins.int = ...,
         snapshot: Global___Snapshot | None = ...,
         frame: _telemetry_pb2.Frame | None = ...,
+        farewell: Global___Farewell | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame", "farewell"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
 Global___WatchReply: _TypeAlias = WatchReply  # noqa: Y015
+
+@_typing.final
+class Farewell(_message.Message):
+    """Last words of an agent that ends; without them it was killed, or the way to it is cut."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_GOES_ON_FIELD_NUMBER: _builtins.int
+    task_goes_on: _builtins.bool
+    """it was asked to leave its task to the next agent"""
+    def __init__(
+        self,
+        *,
+        task_goes_on: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_goes_on", b"task_goes_on"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Farewell: _TypeAlias = Farewell  # noqa: Y015
 
 @_typing.final
 class Snapshot(_message.Message):
@@ -509,13 +535,39 @@ class ApplyRequest(_message.Message):
     TARGET_STARTABLE: ApplyRequest.Target.ValueType  # 4
     """the same of RUNNING: the journal can be written, and the program is there"""
 
+    class _Verb:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _VerbEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ApplyRequest._Verb.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        VERB_UNSPECIFIED: ApplyRequest._Verb.ValueType  # 0
+        VERB_RESTART: ApplyRequest._Verb.ValueType  # 1
+        VERB_START: ApplyRequest._Verb.ValueType  # 2
+        VERB_STOP: ApplyRequest._Verb.ValueType  # 3
+        """no start follows: an agent that ends with its task ends"""
+        VERB_FINISH: ApplyRequest._Verb.ValueType  # 4
+        """the same, because the lead's task has ended well, which this one only served"""
+
+    class Verb(_Verb, metaclass=_VerbEnumTypeWrapper): ...
+    VERB_UNSPECIFIED: ApplyRequest.Verb.ValueType  # 0
+    VERB_RESTART: ApplyRequest.Verb.ValueType  # 1
+    VERB_START: ApplyRequest.Verb.ValueType  # 2
+    VERB_STOP: ApplyRequest.Verb.ValueType  # 3
+    """no start follows: an agent that ends with its task ends"""
+    VERB_FINISH: ApplyRequest.Verb.ValueType  # 4
+    """the same, because the lead's task has ended well, which this one only served"""
+
     TARGET_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    VERB_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
+    verb: Global___ApplyRequest.Verb.ValueType
+    """the command that asks"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -525,10 +577,11 @@ class ApplyRequest(_message.Message):
         generation: _builtins.int = ...,
         reason: _builtins.str = ...,
         to: Global___TaskIdentity | None = ...,
+        verb: Global___ApplyRequest.Verb.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -31,25 +31,33 @@ class ArrivingReply(_message.Message):
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     FRAME_FIELD_NUMBER: _builtins.int
+    FAREWELL_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     frame: _builtins.bytes
     @_builtins.property
     def snapshot(self) -> Global___ArrivingSnapshot: ...
+    @_builtins.property
+    def farewell(self) -> _agent_pb2.Farewell: ...
     def __init__(
         self,
         *,
         schema_version: _builtins.int = ...,
         snapshot: Global___ArrivingSnapshot | None = ...,
         frame: _builtins.bytes | None = ...,
+        farewell: _agent_pb2.Farewell | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_frame", b"_frame", "_snapshot", b"_snapshot", "frame", b"frame", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_frame", b"_frame", "_snapshot", b"_snapshot", "frame", b"frame", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__farewell: _TypeAlias = _typing.Literal["farewell"]  # noqa: Y015
+    _WhichOneofArgType__farewell: _TypeAlias = _typing.Literal["_farewell", b"_farewell"]  # noqa: Y015
     _WhichOneofReturnType__frame: _TypeAlias = _typing.Literal["frame"]  # noqa: Y015
     _WhichOneofArgType__frame: _TypeAlias = _typing.Literal["_frame", b"_frame"]  # noqa: Y015
     _WhichOneofReturnType__snapshot: _TypeAlias = _typing.Literal["snapshot"]  # noqa: Y015
     _WhichOneofArgType__snapshot: _TypeAlias = _typing.Literal["_snapshot", b"_snapshot"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__farewell) -> _WhichOneofReturnType__farewell | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__frame) -> _WhichOneofReturnType__frame | None: ...
     @_typing.overload

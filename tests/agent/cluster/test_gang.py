@@ -25,6 +25,7 @@ class FakeMember:
         self.failure: GangError | None = None
         self.exit: Exit | None = None
         self.trouble = ""
+        self.ended_for: Verb | None = None
 
     async def check(self, _generation: int, is_start: bool, /) -> None:
         if self.absent:
@@ -32,8 +33,11 @@ class FakeMember:
         if self.trouble and is_start:
             raise GangError(f"{self.name} {self.trouble}")
 
-    async def fence(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+    async def fence(
+        self, generation: int, _reason: str, unreachable: Callable[[str], None], verb: Verb, /
+    ) -> TaskStatus:
         await self._pass(unreachable)
+        self.ended_for = verb
         self.known = generation
         if self.own < generation:
             self.state = TaskState.EXITED
@@ -298,6 +302,7 @@ async def test_whoever_served_a_finished_chief_is_stopped(servers: Setup) -> Non
     assert (await told(operation))[-1] is Stage.DONE
     assert sorted(servers.done) == ["ps:0 stopped for 2", "worker:0 stopped for 2"]
     assert operation.intent.reason == "chief:0 has finished"
+    assert servers.member("ps:0").ended_for is Verb.FINISH
     assert await servers.gang.finish() is None
 
 

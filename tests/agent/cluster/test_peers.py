@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from certificates import authority
 from running_agents import W1, agent, agent_process, peer_of
-from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
@@ -45,7 +45,7 @@ async def test_a_peer_is_started_and_fenced_by_its_agent(settings: AgentSettings
         assert await peer.generation() == 3
         status = await peer.status()
         assert status is not None and status.pid == started.pid
-        assert (await peer.fence(4, "test", fail)).state is TaskState.EXITED
+        assert (await peer.fence(4, "test", fail, Verb.RESTART)).state is TaskState.EXITED
         with pytest.raises(Overtaken, match="generation 4, the request is for 2"):
             await peer.run(2, "test", fail)
         await peer.close()
@@ -84,7 +84,7 @@ async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
         patient = peer_of(settings, W1)
         await ready(patient)
         began, reasons = time.monotonic(), list[str]()
-        assert (await peer.fence(2, "test", reasons.append)).state is TaskState.EXITED
+        assert (await peer.fence(2, "test", reasons.append, Verb.RESTART)).state is TaskState.EXITED
         assert time.monotonic() - began > 2 and reasons == []
         await asyncio.gather(peer.close(), patient.close())
 
@@ -97,7 +97,7 @@ async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: Age
         patient = peer_of(settings, W1)
         await ready(patient)
         reasons: list[str] = []
-        fencing = asyncio.create_task(peer.fence(2, "test", reasons.append))
+        fencing = asyncio.create_task(peer.fence(2, "test", reasons.append, Verb.RESTART))
         await asyncio.sleep(0.5)
         process.send_signal(number)
         async with asyncio.timeout(5):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.agent.cluster.gang import Gang, GangError
+from tfscale.agent.cluster.gang import Gang, GangError, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
@@ -35,7 +35,9 @@ class FakeMember:
         if not self.is_there:
             raise GangError("worker:1 does not answer")
 
-    async def fence(self, _generation: int, _reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
+    async def fence(
+        self, _generation: int, _reason: str, _unreachable: Callable[[str], None], _verb: Verb, /
+    ) -> TaskStatus:
         return self.of
 
     async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:

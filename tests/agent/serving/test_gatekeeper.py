@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import grpc
@@ -22,7 +21,7 @@ from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import NEEDS_TOKEN, TOKEN_KEY
 from tfscale.core.cluster.security import open_channel
-from tfscale.v1 import agent_pb2, agent_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2, preflight_pb2_grpc
 
 SettingsOf = Callable[..., AgentSettings]
 REQUESTS = {
@@ -35,6 +34,10 @@ REQUESTS = {
     "Start": agent_pb2.TasksRequest,
     "Profile": agent_pb2.ProfileRequest,
     "Apply": agent_pb2.ApplyRequest,
+    "ReportFailure": agent_pb2.FailureReport,
+    "Examine": preflight_pb2.ExamineRequest,
+    "Reach": preflight_pb2.ReachRequest,
+    "Send": preflight_pb2.SendRequest,
 }
 OTHER_USER = """
 import asyncio, os, sys
@@ -69,17 +72,17 @@ def settings_of(
     return lambda task, **changes: make_settings(cluster, task, **changes)
 
 
-async def refused(service: agent_pb2_grpc.AgentAsyncStub) -> dict[str, str]:
+async def refused(channel: grpc.aio.Channel) -> dict[str, str]:
     """Make every call, and return the words with which the gatekeeper refuses some of them."""
-    found = {}
+    found, service, preflight = {}, agent_pb2_grpc.AgentStub(channel), preflight_pb2_grpc.PreflightStub(channel)
     for name, request in REQUESTS.items():
-        call = getattr(service, name)(request(), timeout=10)
+        call = getattr(service if hasattr(service, name) else preflight, name)(request(), timeout=10)
         try:
             if isinstance(call, grpc.aio.UnaryUnaryCall):
                 await call
             else:
                 async for _ in call:
-                    if name == "Watch":  # it never ends
+                    if name in ("Watch", "Examine"):  # they do not end
                         break
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.PERMISSION_DENIED:
@@ -88,11 +91,9 @@ async def refused(service: agent_pb2_grpc.AgentAsyncStub) -> dict[str, str]:
     return found
 
 
-@asynccontextmanager
-async def bare(settings: AgentSettings) -> AsyncIterator[agent_pb2_grpc.AgentAsyncStub]:
-    """Yield the stub of one who does not know of tokens."""
-    async with grpc.aio.insecure_channel(str(settings.listen)) as channel:
-        yield agent_pb2_grpc.AgentStub(channel)
+def bare(settings: AgentSettings) -> grpc.aio.Channel:
+    """Return the channel of one who does not know of tokens."""
+    return grpc.aio.insecure_channel(str(settings.listen))
 
 
 def audited(settings: AgentSettings) -> list[dict[str, object]]:
@@ -100,32 +101,34 @@ def audited(settings: AgentSettings) -> list[dict[str, object]]:
 
 
 def test_every_call_has_its_role_and_loopback_asks_for_a_token_where_a_role_is_needed() -> None:
-    calls = agent_pb2.DESCRIPTOR.services_by_name["Agent"].methods_by_name
-    assert set(NEEDED) == set(calls) == set(REQUESTS)
+    agents = agent_pb2.DESCRIPTOR.services_by_name["Agent"].methods_by_name
+    preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
+    assert set(NEEDED) == {*agents, *preflights} == set(REQUESTS)
     assert {name for name, role in NEEDED.items() if role is not None} == NEEDS_TOKEN
 
 
 async def test_on_loopback_only_the_same_user_may_order_and_read_what_is_private(settings_of: SettingsOf) -> None:
     async with agent(settings := settings_of(W0)):
         await runs(settings)
-        async with bare(settings) as service:
-            said = await refused(service)
+        async with bare(settings) as channel:
+            said = await refused(channel)
             assert set(said) == NEEDS_TOKEN
             assert said["Restart"].startswith(
                 f"Restart is for user {os.getuid()} alone, who can read this agent's token"
             )
             assert "--insecure-loopback" in said["Restart"] and "\n" not in said["Restart"]
+            service = agent_pb2_grpc.AgentStub(channel)
             wrong = service.Stack(agent_pb2.StackRequest(), metadata=[(TOKEN_KEY, "wrong")])
             assert await wrong.code() is grpc.StatusCode.PERMISSION_DENIED
-        async with stub(settings) as service:
-            assert await refused(service) == {}
+        async with open_channel(settings.listen, settings.cluster) as channel:
+            assert await refused(channel) == {}
 
 
 async def test_insecure_loopback_lets_every_user_order(settings_of: SettingsOf) -> None:
     async with agent(settings := settings_of(W0, insecure_loopback=True)):
         await runs(settings)
-        async with bare(settings) as service:
-            assert await refused(service) == {}
+        async with bare(settings) as channel:
+            assert await refused(channel) == {}
     assert {entry["who"] for entry in audited(settings)} == {"loopback"}
 
 
@@ -153,19 +156,21 @@ def with_tls(settings: AgentSettings, tls: Tls) -> AgentSettings:
 
 async def test_each_role_may_do_what_it_is_for(settings_of: SettingsOf, issuer: Issuer) -> None:
     settings = with_tls(settings_of(W0), issuer.tls("host"))
-    read, orders = {"FollowLog", "Stack"}, {"Restart", "Stop", "Start", "Profile"}
+    read, orders = {"FollowLog", "Stack"}, {"Restart", "Stop", "Start", "Profile", "Examine", "Reach", "Send"}
+    of_agents = {"Apply", "ReportFailure"}
     callers = {
         issuer.tls("peer"): set(),
-        issuer.tls("ann", CallerRole.OPERATOR, []): {"Apply"},
-        issuer.tls("eve", CallerRole.OBSERVER, []): {"Apply"} | orders,
-        issuer.without_role("old"): {"Apply"} | orders | read,
+        issuer.tls("ann", CallerRole.OPERATOR, []): of_agents,
+        issuer.tls("eve", CallerRole.OBSERVER, []): of_agents | orders,
+        issuer.without_role("old"): of_agents | orders | read,
     }
     said = {}
     async with agent(settings):
         await runs(settings)
         for tls, forbidden in callers.items():
-            async with stub(with_tls(settings, tls)) as service:
-                said[tls.certificate.stem] = await refused(service)
+            cluster = with_tls(settings, tls).cluster
+            async with open_channel(settings.listen, cluster) as channel:
+                said[tls.certificate.stem] = await refused(channel)
             assert set(said[tls.certificate.stem]) == forbidden, tls
     assert said["eve"]["Restart"] == (
         "Restart needs the role operator, and the certificate is that of eve (observer): make one with tfscale-agent "
@@ -180,8 +185,8 @@ async def test_with_roles_off_every_certificate_of_the_authority_may_order(
     old = replace(issuer.without_role("old"), has_roles=False)
     async with agent(settings := with_tls(settings_of(W0), old)):
         await runs(settings)
-        async with stub(settings) as service:
-            assert await refused(service) == {}
+        async with open_channel(settings.listen, settings.cluster) as channel:
+            assert await refused(channel) == {}
     assert {entry["who"] for entry in audited(settings)} == {"old"}
 
 
@@ -191,7 +196,8 @@ async def test_every_order_is_written_down_also_a_refused_one(settings_of: Setti
         await command(settings, "Restart", "worker:0")
         with pytest.raises(grpc.aio.AioRpcError):
             await command(settings, "Restart", "worker:9")
-        async with bare(settings) as service, stub(settings) as own:
+        async with bare(settings) as channel, stub(settings) as own:
+            service = agent_pb2_grpc.AgentStub(channel)
             assert await service.Apply(agent_pb2.ApplyRequest(reason="x" * 9999, to=named(settings))).code() is (
                 grpc.StatusCode.PERMISSION_DENIED
             )
@@ -217,8 +223,8 @@ async def test_an_agent_that_serves_beyond_loopback_in_plain_text_asks_nobody(se
     everywhere = replace(settings_of(W0).listen, host="0.0.0.0")
     async with agent(settings_of(W0, listen=everywhere, insecure=True)):
         await runs(settings_of(W0))
-        async with bare(settings_of(W0)) as service:
-            assert await refused(service) == {}
+        async with bare(settings_of(W0)) as channel:
+            assert await refused(channel) == {}
 
 
 async def test_a_call_that_waited_for_a_new_agent_brings_its_token(settings_of: SettingsOf) -> None:

@@ -17,6 +17,7 @@ import grpc.aio
 import pytest
 from report_connection import connected
 from running_agents import W0, W1, agent, command, named, runs, says, status_when, stub
+from tfscale.agent import wire
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -201,3 +202,25 @@ async def test_no_value_of_any_field_ends_in_unknown_or_harms_the_task(
     }, refusals
     assert max(length for _, _, length in refusals) < 1000, refusals
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(("asked", "answered"), [(0, 3), (2, 2), (3, 3), (4, 3)])
+async def test_a_console_of_a_neighbouring_version_is_answered_in_the_lower_of_both(
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch, asked: int, answered: int
+) -> None:
+    monkeypatch.setattr(wire, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(wire, "OLDEST_SCHEMA", 2)
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
+        replies = service.Watch(agent_pb2.WatchRequest(schema_version=asked), wait_for_ready=True)
+        assert [(await replies.read()).schema_version for _ in range(2)] == [answered] * 2
+
+
+async def test_a_console_that_is_too_old_is_refused(
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "OLDEST_SCHEMA", 2)
+    monkeypatch.setattr(wire, "SCHEMA_VERSION", 3)
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
+        with pytest.raises(grpc.aio.AioRpcError, match="the console reads up to 1: update it") as refused:
+            await service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True).read()
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION

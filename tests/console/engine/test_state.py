@@ -227,3 +227,17 @@ def test_a_state_without_a_history_is_the_same_in_all_else() -> None:
         bare.fold(event)
     assert full.snapshot(fakes.NOW) == bare.snapshot(fakes.NOW)
     assert full.snapshot(fakes.NOW).history is not None and bare.snapshot(fakes.NOW).history is None
+
+
+def test_an_agent_that_left_is_told_as_that_and_not_as_down() -> None:
+    analysis = fakes.FakeAnalysis()
+    state = ClusterState(SPEC, analysis)
+    for event in fakes.healthy_events(SPEC):
+        state.fold(event)
+    reason = "the agent left at 12:03:04 as it was asked to, and the task went on"
+    state.fold(LinkChanged(fakes.NOW, SECOND, LinkState.LEFT, reason))
+    assert ("warning", str(SECOND), reason) in said(state)
+    assert analysis.left == {str(SECOND)}
+    state.fold(LinkChanged(fakes.NOW + 2, SECOND, LinkState.UP))
+    assert analysis.left == set()
+    assert ("good", str(SECOND), "agent is back") in said(state)

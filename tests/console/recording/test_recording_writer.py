@@ -12,12 +12,10 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import record
-from tfscale.console.engine.events import (
-    Rewound,
-    SecondPassed,
-)
+from tfscale.console.engine.events import LinkChanged, LinkState, Rewound, SecondPassed, link_state
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording, RecordingWriter, RecordingWriterError
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 
 SPEC = fakes.spec(2)
@@ -51,3 +49,10 @@ def test_a_kill_loses_at_most_the_last_second(tmp_path: Path) -> None:
         process.kill()
     newest = max(event.at for event in Recording(path).events())
     assert newest >= max(at for at in told if at < killed - 1.0)
+
+
+def test_a_state_of_a_link_that_a_newer_console_wrote_is_read_as_down_with_its_reason(tmp_path: Path) -> None:
+    left = LinkChanged(1.0, Task.parse("worker:0"), LinkState.LEFT, "the agent left")
+    recording = record(tmp_path / "a", [left], SPEC)
+    assert list(Recording(recording).events()) == [left]
+    assert link_state("asleep") is LinkState.DOWN

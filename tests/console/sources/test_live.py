@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 
+import pytest
 from fake_agent import FakeCluster
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Inbox
@@ -70,6 +72,34 @@ async def test_an_agent_that_was_killed_is_found_again_and_the_others_go_on() ->
         await cluster.agents[SECOND].start()
         await watched.until(lambda events: links(events, SECOND)[-1] is LinkState.UP)
         assert links(watched.events, FIRST) == [LinkState.CONNECTING, LinkState.UP]
+        playing.cancel()
+
+
+@pytest.mark.parametrize(
+    ("task_goes_on", "state", "words"),
+    [
+        (True, LinkState.LEFT, r"the agent left at \d\d:\d\d:\d\d as it was asked to, and the task went on"),
+        (False, LinkState.DOWN, r"the agent ended at \d\d:\d\d:\d\d"),
+    ],
+)
+async def test_an_agent_that_takes_its_leave_is_told_until_one_is_back(
+    task_goes_on: bool, state: LinkState, words: str
+) -> None:
+    async with FakeCluster(1, interval=0.1) as cluster, aclosing(Watched(cluster)) as watched:
+        playing = asyncio.create_task(cluster.play())
+        await watched.until(lambda events: len(frames(events, FIRST)) > 2)
+        agent = cluster.agents[FIRST]
+        agent.farewell = task_goes_on
+        await watched.until(lambda events: links(events, FIRST)[-1] is state)
+        await agent.stop()
+        before = len(watched.events)
+        await asyncio.sleep(1)
+        assert links(watched.events[before:], FIRST) == []
+        told = [event.reason for event in watched.events if isinstance(event, LinkChanged)][-1]
+        assert re.fullmatch(words, told)
+        agent.farewell = None
+        await agent.start()
+        await watched.until(lambda events: links(events, FIRST)[-1] is LinkState.UP)
         playing.cancel()
 
 

@@ -55,6 +55,13 @@ def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[
     assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []
 
 
+def test_a_server_that_ends_well_before_whom_it_serves_has_failed(tmp_path: Path) -> None:
+    script = "import os, time; os.environ['TFSCALE_TASK'] == 'ps:0' or time.sleep(600)"
+    tasks = {"chief": 1, "worker": 1, "ps": 1}
+    with local_cluster(tmp_path, "gone", tasks, [sys.executable, "-c", script], ["--exit-with-task"]) as cluster:
+        assert cluster.wait() == Task(Role.PS, 0)
+
+
 _STARTS = """
 import sys
 from tfscale.trainer.training.local_cluster import local_cluster, run_folder

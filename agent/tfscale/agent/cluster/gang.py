@@ -50,6 +50,13 @@ class Verb(StrEnum):
     RESTART = "restart"
     START = "start"
     STOP = "stop"
+    FINISH = "finish"
+    """Stop of tasks that only served the lead's task, which has ended well."""
+
+    @property
+    def is_end(self) -> bool:
+        """True for a command after which no start follows."""
+        return self in (Verb.STOP, Verb.FINISH)
 
 
 class GangMember(Protocol):
@@ -62,8 +69,10 @@ class GangMember(Protocol):
     async def check(self, generation: int, is_start: bool, /) -> None:
         """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
 
-    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
-        """End the task if it runs in an older generation, and wait until it has ended."""
+    async def fence(
+        self, generation: int, reason: str, unreachable: Callable[[str], None], verb: Verb, /
+    ) -> TaskStatus:
+        """End the task if it runs in an older generation, and wait until it has ended; `verb` tells what follows."""
 
     async def run(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         """Start the task unless it was started in this generation, and wait until it runs."""
@@ -84,11 +93,13 @@ class Gang:
         journal: Journal,
         members: Mapping[Task, GangMember],
         strategy: Callable[[], str | None],
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._spec = spec
         self._journal = journal
         self._members = members
         self._strategy = strategy
+        self._on_failure = on_failure
         self._operation: Operation | None = None
         self._commanded: dict[Task, int] = {}
         """Generation of the newest command to each task."""
@@ -145,7 +156,13 @@ class Gang:
                 return None
             generations = await self._generations(self._members)
             await self._cancel()
-            return await self._launch(Verb.STOP, tasks, self._after(generations), f"{self._spec.lead} has finished")
+            return await self._launch(Verb.FINISH, tasks, self._after(generations), f"{self._spec.lead} has finished")
+
+    async def settle(self) -> None:
+        """Wait until the callers of a command under way have been told its outcome."""
+        if self._operation is not None:
+            async for _ in self._operation.progress():
+                pass
 
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
@@ -237,9 +254,11 @@ class Gang:
             operation.report(Stage.DONE, operation.tasks, await self._proof(operation))
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
+            self._on_failure()
         except GangError:
             with contextlib.suppress(JournalError):  # the next agent tries once more
                 await self._journal.update(intent=None)
+            self._on_failure()
         finally:
             operation.carried_out.set()
             operation.finish()
@@ -249,7 +268,7 @@ class Gang:
 
         A newer command does not wait for that: return what is to be said of it then.
         """
-        if operation.intent.verb == Verb.STOP:
+        if _verb(operation).is_end:
             return ""
         try:
             await asyncio.sleep(_PROOF)
@@ -267,7 +286,7 @@ class Gang:
     async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
             await self._all(operation, self._fence)
-        if operation.intent.verb != Verb.STOP:
+        if not _verb(operation).is_end:
             operation.intent = replace(operation.intent, starting=True)
             await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
@@ -281,7 +300,8 @@ class Gang:
 
     async def _fence(self, operation: Operation, task: Task) -> None:
         operation.report(Stage.STOPPING, [task])
-        await self._request(operation, task, self._members[task].fence)
+        fence, verb = self._members[task].fence, _verb(operation)
+        await self._request(operation, task, lambda number, reason, lost: fence(number, reason, lost, verb))
         operation.report(Stage.STOPPED, [task])
 
     async def _run(self, operation: Operation, task: Task) -> None:
@@ -305,6 +325,11 @@ class Gang:
         except TfscaleError as error:
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
+
+
+def _verb(operation: Operation) -> Verb:
+    """Return the kind of a command; one of a later version that this one goes on with starts its tasks."""
+    return next((verb for verb in Verb if verb == operation.intent.verb), Verb.RESTART)
 
 
 def _failure(status: TaskStatus, generation: int) -> str:

@@ -33,7 +33,7 @@ class Intent:
     """Command of the lead to several tasks that is not finished."""
 
     verb: str
-    """`restart`, `start` or `stop`."""
+    """`restart`, `start`, `stop` or `finish`."""
     tasks: tuple[str, ...]
     generation: int
     starting: bool
@@ -55,6 +55,8 @@ class JournalEntry:
     """Path of the socket on which the task's last start reports."""
     drained: bool = False
     """True if the agent ended its task and then itself, so that the next agent starts cold."""
+    ended_by: str | None = None
+    """Verb of the command that ended the task for good, until its next start."""
     intent: Intent | None = None
     commanded: int = 0
     """Generation of the newest command that the own task was given."""

@@ -11,11 +11,11 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.network.greetings import Answer
-from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.agent.on_demand.stack_requests import StackUnavailable
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
+from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
@@ -66,8 +66,8 @@ class Peer:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
                 raise self._refused(error) from error
 
-    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
-        return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable)
+    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], verb: Verb) -> TaskStatus:
+        return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable, verb)
 
     async def run(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_RUNNING, generation, reason, unreachable)
@@ -161,9 +161,11 @@ class Peer:
         generation: int,
         reason: str,
         unreachable: Callable[[str], None],
+        verb: Verb | None = None,
     ) -> TaskStatus:
         """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason, to=self._to)
+        request.verb = wire.verb_message(verb)
         listening = asyncio.create_task(self._listen(unreachable))
         try:
             while True:

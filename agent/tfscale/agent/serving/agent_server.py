@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditLog
 from tfscale.agent.serving.gatekeeper import Gatekeeper
+from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.kept_certificates import KeptCertificates
@@ -41,7 +42,12 @@ class AgentServer:
         service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        names = (
+            SERVICE_NAME,
+            PREFLIGHT_NAME,
+            health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+            reflection.SERVICE_NAME,
+        )
         reflection.enable_server_reflection(names, self._server)
         self._names = ("", SERVICE_NAME, wire.health_name(settings.identity))
         address = str(settings.listen)

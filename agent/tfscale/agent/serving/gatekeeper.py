@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
+from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.caller_role import CallerRole, role_of
@@ -37,8 +38,15 @@ NEEDED: dict[str, CallerRole | None] = {
     "Start": CallerRole.OPERATOR,
     "Profile": CallerRole.OPERATOR,
     "Apply": CallerRole.AGENT,
+    "ReportFailure": CallerRole.AGENT,
+    "Examine": CallerRole.OPERATOR,
+    "Reach": CallerRole.OPERATOR,
+    "Send": CallerRole.OPERATOR,
 }
 """Least role for each call, None for those that are open to all who reach the agent. Others need an agent's."""
+
+
+_GUARDED = frozenset({f"/{SERVICE_NAME}", f"/{PREFLIGHT_NAME}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
         handler: Any = await continuation(handler_call_details)
         service, _, method = handler_call_details.method.rpartition("/")
         needed = NEEDED.get(method, CallerRole.AGENT)
-        if handler is None or service != f"/{SERVICE_NAME}" or needed is None:
+        if handler is None or service not in _GUARDED or needed is None:
             return handler  # type: ignore[no-any-return]
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(

@@ -17,16 +17,18 @@ from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
+from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.records import Description
+from tfscale.core.records import OLDEST_SCHEMA, Description
 from tfscale.core.text import bounded
 from tfscale.core.wire.convert import WireError
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
@@ -67,6 +69,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         acting: ActingLead | None,
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
+        examiner: Examiner,
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -76,23 +79,31 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._acting = acting
         self._take_stack = take_stack
         self._profile = profile
+        self._examiner = examiner
         self._files = FileThread()
         self._refused: set[str] = set()
         """Reasons of refusals that are in the log as warnings already."""
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have the server answer the calls of this service."""
+        """Have the server answer the calls of this service, and of the one that examines its host."""
         agent_pb2_grpc.add_AgentServicer_to_server(self, server)
+        preflight = PreflightService(self._settings.cluster, self._examiner, self._refuse_strangers)
+        preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
     ) -> AsyncIterator[agent_pb2.WatchReply]:
         await self._refuse_strangers(request.to, context)
+        schema = wire.agreed_schema(request.schema_version)
+        if schema is None:
+            why = f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             _logger.debug("%s watches", context.peer())
-            yield wire.snapshot_reply(self._describe(), watcher.recent)
+            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
             async for frame in watcher:
-                yield wire.frame_reply(frame)
+                yield wire.frame_reply(schema, frame)
+            yield wire.farewell_reply(schema, self._feed.task_goes_on)
 
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
@@ -154,18 +165,20 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
         await self._refuse_strangers(request.to, context, is_order=True)
-        targets = {
-            agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
-            agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
-        }
         checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
-        if request.target not in (*targets, *checks):
-            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
         try:
-            if request.target in checks:
-                await self._local.check(request.generation, checks[request.target])
-                return wire.status_message(await self._local.status())
-            return wire.status_message(await targets[request.target](request.generation, _reason(request)))
+            match request.target:
+                case agent_pb2.ApplyRequest.TARGET_STOPPED:
+                    verb = wire.verb_record(request.verb)
+                    status = await self._local.fence(request.generation, _reason(request), verb=verb)
+                case agent_pb2.ApplyRequest.TARGET_RUNNING:
+                    status = await self._local.run(request.generation, _reason(request))
+                case target if target in checks:
+                    await self._local.check(request.generation, checks[target])
+                    status = await self._local.status()
+                case target:
+                    raise UsageError(f"unknown target {target}")
+            return wire.status_message(status)
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
 

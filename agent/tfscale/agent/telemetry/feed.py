@@ -66,6 +66,8 @@ class Feed:
         self._kept: deque[EncodedFrame] = deque()
         self._rows = 0
         self._watchers: set[Watcher] = set()
+        self.task_goes_on = False
+        """Whether the agent, once the feed is closed, has left a living task to the next one."""
 
     @property
     def is_watched(self) -> bool:
@@ -97,7 +99,8 @@ class Feed:
         frames = list(self._kept)
         return frames[-RECENT:] if since is None else [frame for frame in frames if frame.at > since] or frames[-1:]
 
-    def close(self) -> None:
+    def close(self, task_goes_on: bool = False) -> None:
         """Let every watcher end after the frames that are queued for it."""
+        self.task_goes_on = task_goes_on
         for watcher in self._watchers:
             watcher.close()

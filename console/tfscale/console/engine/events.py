@@ -19,10 +19,17 @@ class LinkState(StrEnum):
     UP = "up"
     DOWN = "down"
     """The agent does not answer, or fell silent; the connection is tried again."""
+    LEFT = "left"
+    """The agent was asked to leave its task to the next one; tried again."""
     REFUSED = "refused"
     """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"
     """The agent speaks another schema than this console; tried again, seldom."""
+
+
+def link_state(name: str) -> LinkState:
+    """Return the state of this name; one that a newer console has written is DOWN, with its own reason."""
+    return LinkState(name) if name in set(LinkState) else LinkState.DOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ class ResilientAnalysis:
     def describe(self, task: str, description: Description) -> None:
         self._analysis.describe(task, description)
 
-    def note_link(self, task: str, up: bool, at: float) -> None:
-        self._analysis.note_link(task, up, at)
+    def note_link(self, task: str, up: bool, at: float, *, has_left: bool) -> None:
+        self._analysis.note_link(task, up, at, has_left=has_left)
 
     def diagnose(self, now: float) -> Findings:
         try:

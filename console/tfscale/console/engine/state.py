@@ -36,7 +36,7 @@ class Analysis(Protocol):
 
     def fold(self, task: str, frame: Frame) -> None: ...
     def describe(self, task: str, description: Description) -> None: ...
-    def note_link(self, task: str, up: bool, at: float) -> None: ...
+    def note_link(self, task: str, up: bool, at: float, *, has_left: bool) -> None: ...
     def diagnose(self, now: float) -> Findings: ...
 
 
@@ -154,11 +154,12 @@ class ClusterState:
         is_up, before = event.state is LinkState.UP, record.link
         record.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
-            self._analysis.note_link(str(event.task), is_up, event.at)
+            self._analysis.note_link(str(event.task), is_up, event.at, has_left=event.state is LinkState.LEFT)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
             self._note(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
-            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}", "agent")
+            text = event.reason if event.state is LinkState.LEFT else f"agent {event.state}: {event.reason}"
+            self._note(event.at, "warning", str(event.task), text, "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event

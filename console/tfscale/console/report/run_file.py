@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, SecondPassed, link_state
 from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.cluster_spec import parse_cluster
@@ -109,6 +109,6 @@ def _event(document: dict[str, Any]) -> Event | None:
             task, frame = frame_from_json(document)
             return FrameArrived(frame.at, Task.parse(task), frame)
         case "link":
-            state = LinkState(document["state"])
+            state = link_state(document["state"])
             return LinkChanged(float(document["time"]), Task.parse(document["task"]), state, document["reason"])
     return None

@@ -57,6 +57,10 @@ class Settings:
     format: str = "jsonl"
     only: str | None = None
     """One of PARTS; None: all."""
+    json: bool = False
+    """Write what the doctor has found as JSON."""
+    bandwidth: bool = False
+    """Have the doctor measure how much hosts can send to their neighbours."""
     rotate: int | None = None
     """Bytes at which a new file is begun; None: never."""
     keep: int = 5
@@ -130,6 +134,8 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
         _check_run(settings, chosen.origins)
     elif is_flag(chosen.origins.get("workers")):
         raise UsageError("--workers is for run: write run --workers 2 -- python train.py")
+    if command != ("doctor",) and (given := [n for n in ("json", "bandwidth") if is_flag(chosen.origins.get(n))]):
+        raise UsageError(f"--{given[0]} is for doctor: write doctor --{given[0]}")
     return Configuration(settings, command, chosen.origins, chosen.file)
 
 

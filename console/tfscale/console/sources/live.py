@@ -18,7 +18,8 @@ from tfscale.console.transport.channels import Channels
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import SCHEMA_VERSION, Description
+from tfscale.core.records import OLDEST_SCHEMA, SCHEMA_VERSION, Description
+from tfscale.core.text import clock
 
 _logger = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ class _Watch:
         self._newest = -1
         self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
         self._was_up = False
+        self._farewell: tuple[LinkState, str] | None = None
+        """State and reason of the link to an agent that has said that it ends, until one is back."""
         self._is_doubted = False
         """True after a message that could not be read, until one can."""
 
@@ -119,7 +122,10 @@ class _Watch:
                 # What was heard comes before the end.
                 await self._messages.taken()
                 error = self._failure or error
-                self._set_link(error.state, error.reason)
+                if error.state is LinkState.DOWN and self._farewell is not None:
+                    self._set_link(*self._farewell)
+                else:
+                    self._set_link(error.state, error.reason)
                 delay = self._patience.longest if error.state is not LinkState.DOWN else delay
             if self._was_up:
                 self._was_up, delay = False, self._patience.first
@@ -170,12 +176,14 @@ class _Watch:
         self._read_timeout.cut(self._limit)
 
     def _take(self, reply: calls.StreamReply) -> None:
-        if reply.schema_version != SCHEMA_VERSION:
+        if not OLDEST_SCHEMA <= reply.schema_version <= SCHEMA_VERSION:
+            spoken = " to ".join(map(str, sorted({OLDEST_SCHEMA, SCHEMA_VERSION})))
             raise _LinkError(
-                LinkState.VERSION,
-                f"speaks schema {reply.schema_version}, this console {SCHEMA_VERSION}: update the older",
+                LinkState.VERSION, f"speaks schema {reply.schema_version}, this console {spoken}: update the older"
             )
-        if reply.description is not None:
+        if reply.task_goes_on is not None:
+            self._note_farewell(reply.task_goes_on)
+        elif reply.description is not None:
             self._identify(reply.description)
         else:
             self._refuse_other_run()
@@ -204,8 +212,15 @@ class _Watch:
             why = f"is an agent of run {own}, and that of {spec.lead} of run {lead}: give both the same --run"
             raise _LinkError(LinkState.REFUSED, why)
 
+    def _note_farewell(self, task_goes_on: bool) -> None:
+        at = clock(self._clock())
+        if task_goes_on:
+            self._farewell = LinkState.LEFT, f"the agent left at {at} as it was asked to, and the task went on"
+        else:
+            self._farewell = LinkState.DOWN, f"the agent ended at {at}"
+
     def _set_up(self) -> None:
-        self._was_up, self._is_doubted = True, False
+        self._was_up, self._is_doubted, self._farewell = True, False, None
         self._set_link(LinkState.UP)
 
     def _put_frame(self, data: bytes) -> None:

@@ -20,9 +20,11 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.text import printable
 from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
+from tfscale.v1.preflight_pb2_grpc import PreflightStub
 
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
+    from tfscale.v1.preflight_pb2_grpc import PreflightAsyncStub
 
 _logger = logging.getLogger(__name__)
 _WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
@@ -83,6 +85,11 @@ class Channels:
             self._channels[task] = self._opener.open(self.spec.agents[task])
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
+
+    def preflight(self, task: Task) -> PreflightAsyncStub:
+        """Return the stub by which the task's agent examines its host."""
+        self.stub(task)
+        return PreflightStub(self._channels[task])
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""

@@ -9,10 +9,11 @@ from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.wire.frames import CAUTION
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
-from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
+from tfscale.v1 import agent_pb2, arrival_pb2, preflight_pb2, report_pb2
 
 _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
@@ -24,6 +25,8 @@ class StreamReply:
     schema_version: int
     description: Description | None = None
     frames: Sequence[bytes] = ()
+    task_goes_on: bool | None = None
+    """In the last words of an agent that ends: whether it leaves its task to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class _Progress:
 def reply(data: bytes) -> StreamReply:
     """Return the reply in a WatchReply message. Raises ValueError where there is none."""
     message = parsed(arrival_pb2.ArrivingReply, data)
+    if message.HasField("farewell"):
+        return StreamReply(message.schema_version, task_goes_on=message.farewell.task_goes_on)
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
@@ -80,9 +85,9 @@ def watch_request(to: TaskIdentity, since: float) -> agent_pb2.WatchRequest:
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, to=_to(to))
 
 
-def describe_request() -> agent_pb2.DescribeRequest:
-    """Ask an agent of which only the address is known who it is."""
-    return agent_pb2.DescribeRequest()
+def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeRequest:
+    """Ask an agent who it is; of one of which only the address is known, no name is given."""
+    return agent_pb2.DescribeRequest() if to is None else agent_pb2.DescribeRequest(to=_to(to))
 
 
 def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
@@ -100,6 +105,30 @@ def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:
 
 def profile_request(to: TaskIdentity, seconds: float) -> agent_pb2.ProfileRequest:
     return agent_pb2.ProfileRequest(seconds=seconds, to=_to(to))
+
+
+def examine_request(to: TaskIdentity, *, receives: bool = False) -> preflight_pb2.ExamineRequest:
+    return preflight_pb2.ExamineRequest(to=_to(to), receives=receives)
+
+
+def examination(message: preflight_pb2.Examination) -> Examination:
+    return record_of(Examination, message, CAUTION)
+
+
+def reach_request(to: TaskIdentity, tasks: Sequence[Task] = ()) -> preflight_pb2.ReachRequest:
+    return preflight_pb2.ReachRequest(to=_to(to), tasks=map(str, tasks))
+
+
+def contacts(message: preflight_pb2.ReachReply) -> tuple[Contact, ...]:
+    return tuple(record_of(Contact, each, CAUTION) for each in message.contacts)
+
+
+def send_request(to: TaskIdentity, target: Task, port: int, seconds: float) -> preflight_pb2.SendRequest:
+    return preflight_pb2.SendRequest(to=_to(to), task=str(target), port=port, seconds=seconds)
+
+
+def transfer(message: preflight_pb2.SendReply) -> Transfer:
+    return record_of(Transfer, message, CAUTION)
 
 
 def _to(identity: TaskIdentity) -> agent_pb2.TaskIdentity:

@@ -11,8 +11,8 @@ from tfscale.console.engine.events import (
     Event,
     FrameArrived,
     LinkChanged,
-    LinkState,
     SecondPassed,
+    link_state,
 )
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.task import Task
@@ -105,7 +105,7 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
             message = entry.frame.SerializeToString()
             return FrameArrived(entry.at, Task.parse(entry.task), frames.frame(message), message)
         case "link":
-            return LinkChanged(entry.at, Task.parse(entry.task), LinkState(entry.link.state), entry.link.reason)
+            return LinkChanged(entry.at, Task.parse(entry.task), link_state(entry.link.state), entry.link.reason)
         case "description":
             entry.description.cluster = entry.description.cluster or cluster
             return AgentDescribed(entry.at, Task.parse(entry.task), calls.description(entry.description))

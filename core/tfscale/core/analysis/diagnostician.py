@@ -82,10 +82,14 @@ class Diagnostician:
         """Note what the agent of a task says about itself."""
         self._context.describe(task, description)
 
-    def note_link(self, task: str, up: bool, at: float) -> None:
-        """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
+    def note_link(self, task: str, up: bool, at: float, *, has_left: bool = False) -> None:
+        """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock.
+
+        Of an agent that `has_left` it is known that it left its task to the next one.
+        """
         if (observed := self._tasks.get(task)) is not None:
             observed.note_link(up, at)
+            observed.has_left = has_left
 
     def diagnose(self, now: float) -> Findings:
         """Return what holds at `now`, Unix seconds on the observer's clock."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfscale.core.analysis.condition.stillness import Stillness
-from tfscale.core.analysis.network.silence import GONE, NEVER_HEARD
+from tfscale.core.analysis.network.silence import GONE, LEFT, NEVER_HEARD
 from tfscale.core.analysis.process.process_facts import CONTAINER
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
@@ -271,7 +271,7 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "see whether its disks and file servers answer (dmesg, ls); such a process cannot be killed"
         case "unreachable" if evidence.get("agent") == NEVER_HEARD:
             return "start the agent on its host: the others wait for its task"
-        case "unreachable" if evidence.get("agent") == GONE:
+        case "unreachable" if evidence.get("agent") in (GONE, LEFT):
             return f"start the agent of {diagnosis.subject} again: it takes up its task, which goes on without it"
         case "unreachable":
             return "look at the way from here to its host: the training goes on"

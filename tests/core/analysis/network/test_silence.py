@@ -142,6 +142,16 @@ def test_a_host_that_comes_back_is_not_cut_off_from_one_that_hears_it_later(netw
     assert "the hosts of worker:0 and worker:2 do not hear each other" in told.sentence
 
 
+def test_an_agent_that_was_asked_to_leave_is_told_as_that(network: Callable[..., Network]) -> None:
+    made = network()
+    made.mute = {1}
+    made.second(1010)
+    made.tasks["worker:1"].has_left = True
+    (told,) = made.second(1014, lost=[1])
+    assert told.sentence == f"worker:1's agent left at {clock(1014)} as it was asked to, and the task went on"
+    assert "start the agent of worker:1 again" in (first_step(told) or "")
+
+
 def test_when_the_console_reaches_nobody_nothing_is_known(network: Callable[..., Network]) -> None:
     made = network()
     made.second(1010)

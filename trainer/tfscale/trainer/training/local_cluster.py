@@ -64,12 +64,19 @@ class LocalCluster:
         return [task for task in self.agents if task.role not in serving]
 
     def failed(self) -> Task | None:
-        """Return a task whose agent has ended otherwise than well; a server that ends at all has failed."""
+        """Return a task whose agent has ended otherwise than well; a server also if it ends before whom it serves."""
         for task, agent in self.agents.items():
             status = agent.poll()
-            if status is not None and (status or task not in self.ending):
+            if status or (status == 0 and task not in self.ending and not self._has_ended(self.ending[0])):
                 return task
         return None
+
+    def _has_ended(self, task: Task) -> bool:
+        """Return whether the shim of a task has written down its end."""
+        try:
+            return b'"ended"' in TaskFiles(self.logs, task).shim_state.read_bytes()
+        except FileNotFoundError:
+            return False
 
     def wait(self, meanwhile: Callable[[], None] = lambda: None) -> Task | None:
         """Wait until all tasks that end by themselves have, or until one fails, which is returned.

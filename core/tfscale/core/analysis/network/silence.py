@@ -19,8 +19,9 @@ _AFTER = 3.0
 """Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
 that: a frame may be a second old, and the greeting in it two."""
 
-HEARD, GONE, NEVER_HEARD = "heard", "gone", "never heard"
-"""Evidence (`agent`) of an agent that others hear, that nobody hears, and that the console has never heard."""
+HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
+"""Evidence (`agent`) of an agent that others hear, that nobody hears, that the console has never heard, and that was
+asked to leave."""
 
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
@@ -82,12 +83,15 @@ class SilenceWatch:
         if hearing := [name for name, (_, told) in heard.items() if _is_later(told.heard, known[name].heard)]:
             hears = "hears" if len(hearing) == 1 else "hear"
             return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
+        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
+        is_silent = bool(silent) and len(silent) == len(heard)
+        if task.has_left and not is_silent:
+            return _left(task.name, begin)
         if reaching := [name for name, (_, told) in heard.items() if _is_later(told.reached, known[name].reached)]:
             if task.at is None:
                 return _never_heard(task.name, begin, reaching)
             return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
-        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
-        return _silent(task.name, max(silent), list(heard)) if silent and len(silent) == len(heard) else None
+        return _silent(task.name, max(silent), list(heard)) if is_silent else None
 
     def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
         """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
@@ -131,6 +135,11 @@ def _is_later(newest: float | None, before: float | None) -> bool:
 def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
     sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
     return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": agent})
+
+
+def _left(task: str, at: float) -> Diagnosis:
+    sentence = f"{task}'s agent left at {clock(at)} as it was asked to, and the task went on"
+    return Diagnosis("unreachable", task, at, None, "warning", sentence, {"agent": LEFT})
 
 
 def _never_heard(task: str, begin: float, by: Sequence[str]) -> Diagnosis:

@@ -58,6 +58,8 @@ class ObservedTask:
     """True while there is a connection to the agent."""
     since: float | None = None
     """Time at which the connection came or went, on the observer's clock."""
+    has_left: bool = False
+    """True where its agent has left it to the next one, and none is here yet."""
     cut: tuple[float, float] | None = None
     """Begin and end of the last time without a connection, on the observer's clock."""
     at: float | None = None

@@ -19,7 +19,9 @@ from tfscale.core.errors import UsageError
 
 TOKEN_KEY = "tfscale-token"
 """Name of the token in a call's metadata."""
-NEEDS_TOKEN = frozenset({"Restart", "Stop", "Start", "Profile", "Apply", "FollowLog", "Stack"})
+NEEDS_TOKEN = frozenset(
+    {"Restart", "Stop", "Start", "Profile", "Apply", "ReportFailure", "FollowLog", "Stack", "Examine", "Reach", "Send"}
+)
 """Calls that change a task or read what is private; the others are open to every user of the machine."""
 _Tokens = tuple[str, ...]
 _Continuation = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]

@@ -13,6 +13,7 @@ from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
 _LINK_STATES = {
     LinkState.CONNECTING: "connecting",
     LinkState.DOWN: "agent down",
+    LinkState.LEFT: "agent left",
     LinkState.REFUSED: "refused",
     LinkState.VERSION: "version",
 }
@@ -68,7 +69,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.link.state is LinkState.DOWN:
         since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
         return f"down{since}, retrying ({view.link.reason})", "warning"
-    if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
+    if view.link.state in (LinkState.LEFT, LinkState.REFUSED, LinkState.VERSION):
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
     if view.awaited is not None and (worst is None or worst.kind in (*PACE, "hang", "still")):

@@ -1,0 +1,61 @@
+"""Everything that was found out about a cluster before a training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
+from tfscale.core.preflight.examination import Contact, Examination
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of one task's agent, or the reason why there is none."""
+
+    problem: str = ""
+    examination: Examination | None = None
+    run: str = ""
+    host: str = ""
+    clock: float | None = None
+    """Seconds by which the host's clock is before the asker's."""
+    doubt: float = 0.0
+    """Seconds by which that may be wrong: half of the round trip."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTransfer:
+    """Rate from one task's host to another's, bits a second; None with the problem."""
+
+    source: Task
+    target: Task
+    rate: float | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """Answers of all agents, and what they reach."""
+
+    spec: ClusterSpec
+    answers: Mapping[Task, Answer]
+    contacts: Mapping[Task, tuple[Contact, ...]] = field(default_factory=dict)
+    """Attempts of each task that has answered."""
+    left_out: int = 0
+    """Pairs that were not tried, because the cluster is large."""
+    transfers: tuple[MeasuredTransfer, ...] = ()
+
+    @property
+    def examined(self) -> dict[Task, Examination]:
+        """Examinations of the tasks whose agents have answered."""
+        return {task: each.examination for task, each in self.answers.items() if each.examination is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong: which cells of the table it concerns, and a sentence that says what to do."""
+
+    column: str
+    tasks: tuple[Task, ...]
+    sentence: str

@@ -1,0 +1,97 @@
+"""Agents that are process 1 of a container: real namespaces of processes, in which orphans are left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+_ORPHANS = """
+import os, subprocess, sys, time
+for _ in range(20):
+    if os.fork() == 0:  # its own child loses its parent, and ends a little later
+        os.fork() and os._exit(0)
+        time.sleep(0.2)
+        os._exit(0)
+    os.wait()
+time.sleep(1)
+numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
+stats = [open(f"/proc/{number}/stat").read().rpartition(")")[2].split() for number in numbers]
+print("zombies", sum(stat[0] == "Z" for stat in stats), "parents", *sorted({stat[1] for stat in stats}))
+sys.exit(7)
+"""
+_WAITS = "import time; print('up', flush=True); time.sleep(60)"
+
+
+def _missing() -> str:
+    if shutil.which("unshare") is None:
+        return "needs unshare(1) of util-linux"
+    tried = subprocess.run([*_CONTAINER, "true"], capture_output=True, text=True, check=False)
+    return f"needs the right to make namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+pytestmark = [pytest.mark.skipif(_missing() != "", reason=_missing()), pytest.mark.usefixtures("source_roots")]
+
+
+@contextmanager
+def container(folder: Path, program: str, flags: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    """Run an agent as process 1 of a namespace, with a program of Python."""
+    agent = [sys.executable, "-m", "tfscale.agent.cli", "--grace", "1", *flags, "--", sys.executable, "-c", program]
+    process = subprocess.Popen(
+        [*_CONTAINER, *agent], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _first(process: subprocess.Popen[str]) -> int:
+    """Return the process that is number 1 of the namespace, as this one sees it."""
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+
+
+def test_orphans_are_reaped_and_the_status_is_the_tasks(tmp_path: Path) -> None:
+    with container(tmp_path, _ORPHANS) as process:
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == 7, errors
+    assert re.match(r"zombies 0 parents 0 1 ", output), output
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 143), (signal.SIGHUP, 143)])
+def test_signals_reach_the_agent_once(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    with container(tmp_path, _WAITS, ["--log-level", "info"]) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        os.kill(_first(process), number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == status
+    assert errors.count("worker:0 asked to end") == 1
+
+
+def test_an_agent_that_is_killed_ends_its_container(tmp_path: Path) -> None:
+    with container(tmp_path, _WAITS) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        first = _first(process)
+        agent = int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
+        os.kill(agent, signal.SIGKILL)
+        assert process.wait(10) == 128 + signal.SIGKILL
+
+
+def test_the_process_before_the_agent_is_small(tmp_path: Path) -> None:
+    with container(tmp_path, _WAITS) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        time.sleep(0.5)
+        status = Path(f"/proc/{_first(process)}/status").read_text()
+    (kilobytes,) = re.findall(r"RssAnon:\s+(\d+) kB", status)
+    assert int(kilobytes) < 10_000
