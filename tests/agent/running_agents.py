@@ -77,7 +77,7 @@ async def frame_when(settings: AgentSettings, reached: Callable[[telemetry_pb2.F
     request = agent_pb2.WatchRequest(schema_version=1)
     async with stub(settings) as service, asyncio.timeout(10):
         async for reply in service.Watch(request, wait_for_ready=True):
-            frames = reply.snapshot.recent[-1:] if reply.HasField("snapshot") else [reply.frame]
+            frames = [reply.frame] if reply.HasField("frame") else reply.snapshot.recent[-1:]
             for frame in frames:
                 if reached(frame):
                     return frame
