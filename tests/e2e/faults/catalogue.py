@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from faults.fault import Fault
 
-KINDS = ("signals", "restarts", "places", "files")
+KINDS = (
+    "signals",
+    "restarts",
+    "places",
+    "files",
+    "access",
+    "inputs",
+    "series",
+    "clocks",
+    "recovery",
+    "trainings",
+)
 """Modules of `kinds`, each with its faults as `FAULTS`."""
 
 
@@ -20,5 +31,7 @@ def faults() -> list[tuple[str, Fault]]:
 def chosen(words: Sequence[str]) -> list[tuple[str, Fault]]:
     """Return those whose kind and name hold all the words; all where there is none."""
     return [
-        (kind, fault) for kind, fault in faults() if all(word.lower() in f"{kind}: {fault.name}".lower() for word in words)
+        (kind, fault)
+        for kind, fault in faults()
+        if all(word.lower() in f"{kind}: {fault.name}".lower() for word in words)
     ]

@@ -39,7 +39,7 @@ class Setup:
     @property
     def is_shared(self) -> bool:
         """True where several faults may follow each other in one cluster."""
-        return self.starts and self.ready == RUNS and self.before is None and not self.prefix
+        return self.starts and self.ready == RUNS and self.before is None and self.program == "counted_steps"
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Expectation:
     """Pattern of the state of each task, as `Trial.states` writes it."""
     lives: tuple[str, ...] = ()
     """Tasks whose process must be the one of before."""
+    ended: tuple[str, ...] = ()
+    """Tasks that must not have been started again."""
     is_new: tuple[str, ...] = ()
     """Tasks whose process must be another one than before, and make steps."""
     agents: Mapping[str, str] = field(default_factory=dict)

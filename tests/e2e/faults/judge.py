@@ -34,6 +34,8 @@ class Verdict:
 class _Before:
     pids: dict[str, int | None]
     steps: dict[str, int]
+    said: dict[str, int]
+    """Characters that each agent had written to stderr."""
 
 
 def judge(faults: Sequence[Fault]) -> Iterator[Verdict]:
@@ -43,10 +45,11 @@ def judge(faults: Sequence[Fault]) -> Iterator[Verdict]:
     """
     waiting = list(faults)
     while waiting:
-        done = 0
-        for done, verdict in enumerate(_in_one_cluster(waiting), 1):
+        number = len(waiting)
+        for verdict in _in_one_cluster(list(waiting)):
+            waiting.pop(0)
             yield verdict
-        waiting = waiting[done:]
+        assert len(waiting) < number
 
 
 def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
@@ -76,7 +79,11 @@ def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
 
 
 def _happen(fault: Fault, trial: Trial) -> Verdict:
-    before = _Before({task: trial.pid(task) for task in trial.tasks}, {t: len(trial.steps(t)) for t in trial.tasks})
+    before = _Before(
+        pids={task: trial.pid(task) for task in trial.tasks},
+        steps={task: len(trial.steps(task)) for task in trial.tasks},
+        said={task: len(trial.said(task)) for task in trial.tasks},
+    )
     began, wall = time.monotonic(), time.time()
     found: list[str] = []
     told = ""
@@ -124,6 +131,9 @@ def _differences(expected: Expectation, trial: Trial, before: _Before) -> list[s
     for task in expected.lives:
         if trial.pid(task) != before.pids[task] or not is_alive(before.pids[task]):
             found.append(f"the process of {task} is not the one of before")
+    for task in expected.ended:
+        if trial.pid(task) not in (before.pids[task], None):  # noqa: PERF401
+            found.append(f"{task} was started again")
     for task in expected.is_new:
         made = trial.steps(task)[before.steps[task] :]
         if trial.pid(task) == before.pids[task] or not any(pid == trial.pid(task) for pid, _ in made):
@@ -133,7 +143,7 @@ def _differences(expected: Expectation, trial: Trial, before: _Before) -> list[s
         if not re.search(pattern, str(status)):
             found.append(f"the agent of {task} {'lives' if status is None else f'ended with {status}'}")
     for task, pattern in expected.log.items():
-        if not re.search(pattern, trial.said(task)):
+        if not re.search(pattern, trial.said(task)[before.said[task] :]):
             found.append(f"the agent of {task} has not said {pattern!r}")
     generations = {status.generation for status in statuses.values() if status is not None}
     if expected.one_generation and len(generations) != 1:

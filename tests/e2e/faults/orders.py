@@ -1,11 +1,11 @@
-"""Calls to agents of a trial, each in a loop of its own, as from another program."""
+"""Calls to agents of a trial, as from another program."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -17,8 +17,19 @@ from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
+T = TypeVar("T")
 _PATIENCE = 5.0
 """Seconds for an agent to tell its state."""
+
+
+_loop = asyncio.new_event_loop()
+"""Loop of all calls, in a thread of its own: gRPC wakes the loop of a channel after it is closed, too."""
+threading.Thread(target=_loop.run_forever, daemon=True).start()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, from any thread."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop).result()
 
 
 def statuses(spec: ClusterSpec) -> dict[str, TaskStatus | None]:
@@ -27,7 +38,7 @@ def statuses(spec: ClusterSpec) -> dict[str, TaskStatus | None]:
     async def ask() -> list[TaskStatus | None]:
         return await asyncio.gather(*(_status(spec, task) for task in spec.tasks))
 
-    return dict(zip(map(str, spec.tasks), asyncio.run(ask()), strict=True))
+    return dict(zip(map(str, spec.tasks), run(ask()), strict=True))
 
 
 async def _status(spec: ClusterSpec, task: Task) -> TaskStatus | None:
@@ -79,6 +90,7 @@ def call(spec: ClusterSpec, task: str, method: str, request: Any, patience: floa
                 return await answer
             async for each in answer:
                 return each
+            return None
 
     return _answer(ask)
 
@@ -92,7 +104,7 @@ def apply(spec: ClusterSpec, task: str, target: str, generation: int, reason: st
 
 def _answer(ask: Callable[[], Any]) -> Any:
     try:
-        return asyncio.run(ask())
+        return run(ask())
     except grpc.aio.AioRpcError as error:
         return f"{error.code().name} {error.details() or ''}".strip()
     except TimeoutError:

@@ -49,6 +49,9 @@ class Trial:
         self.tasks = [str(task) for task in self.spec.tasks]
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.console: subprocess.Popen[bytes] | None = None
+        self.files: dict[str, Path] = {}
+        """Cluster files of single agents, where they have one of their own."""
+        self.console_file = self.file
 
     @property
     def run_folder(self) -> Path:
@@ -74,7 +77,7 @@ class Trial:
         with (self.folder / f"{task}.err").open("ab") as said:
             self.agents[task] = start_agent(
                 self.state,
-                self.file,
+                self.files.get(task, self.file),
                 int(task.partition(":")[2]),
                 self.command,
                 self._environment() | variables,
@@ -87,11 +90,13 @@ class Trial:
     @property
     def command(self) -> Sequence[str | Path]:
         """Command of all tasks."""
-        more = ["40"] if self.setup.program == "backed_up" else []
+        if self.setup.program == "sleep":
+            return ["sleep", "3600"]
+        more = ["1000"] if self.setup.program == "backed_up" else []
         return [sys.executable, PROGRAMS / f"{self.setup.program}.py", self.work, *more]
 
     def start_console(self) -> None:
-        words = ["--cluster", self.file, "--headless", "--only", "events", "--out", self.folder / "run.jsonl"]
+        words = ["--cluster", self.console_file, "--headless", "--only", "events", "--out", self.folder / "run.jsonl"]
         with (self.folder / "console.err").open("ab") as said:
             self.console = subprocess.Popen(
                 [sys.executable, EAR, *words],
@@ -199,14 +204,21 @@ class Trial:
             if not all(state.startswith("running") for state in self.states().values()):
                 orders.order(self.spec, "Restart", *self.tasks)
             self.until_state("^running")
-            self.until(lambda: self.heard() and not _TROUBLE.search(self.heard()[-1]["sentence"]), 60, "a usual sentence")
-            # A task makes its child as it begins.
-            self.until(lambda: all(self.steps(t) and self.steps(t)[-1][0] == self.pid(t) for t in self.tasks), 60, "steps")
+            self.until(self._is_calm, 60, "a usual sentence")
+            self.until(self._makes_steps, 60, "a step of each task")
             return True
         return False
 
+    def _is_calm(self) -> bool:
+        heard = self.heard()
+        return bool(heard) and not _TROUBLE.search(heard[-1]["sentence"])
+
+    def _makes_steps(self) -> bool:
+        newest = {task: self.steps(task)[-1:] for task in self.tasks}
+        return all(steps and steps[0][0] == self.pid(task) for task, steps in newest.items())
+
     def too_many(self) -> str:
-        """Return the processes that are more than the cluster's own: a task's agent, shim, task and child, a console."""
+        """Return the processes if they are more than the cluster's own: agents, shims, tasks, children and the console."""
         expected = 4 * len(self.tasks) + (self.console is not None)
         names = sorted(process.name() for process in self.living())
         return ", ".join(names) if len(names) > expected else ""

@@ -19,6 +19,7 @@ CHECKPOINT, ORDER = FOLDER / f"{NAME}.checkpoint", FOLDER / f"{NAME}.order"
 
 def end(*_: object) -> None:
     time.sleep(ENDING)
+    child.kill()
     sys.exit(143)
 
 
@@ -33,13 +34,14 @@ def obey(word: str) -> None:
         eaten = []
         while True:
             eaten.append(os.urandom(1 << 20) * 8)
+    child.kill()
     sys.exit(3)
 
 
-signal.signal(signal.SIGTERM, end)
 step = int(CHECKPOINT.read_text()) if CHECKPOINT.exists() else 0
 with subprocess.Popen(["sleep", "3600"]) as child, (FOLDER / f"{NAME}.steps").open("a", buffering=1) as file:
     (FOLDER / f"{NAME}.child").write_text(str(child.pid))
+    signal.signal(signal.SIGTERM, end)
     print("trains", flush=True)
     while not LAST or step < LAST:
         time.sleep(STEP)

@@ -55,9 +55,11 @@ def _row(name: str, does: str, setup: Setup, expected: Expectation, ending: str,
     return Fault(name, f"{does}, while no agent runs", expected, _changed(ending, change), setup)
 
 
-NOT_AGAIN = Expectation("the run does not begin again", {W0: "^lost|^exited"}, most_lost=0)
-KNOWN = Expectation("the end is known as before", {W0: "^exited 0"}, most_lost=0)
-REFUSED = Expectation("the agent ends with 1 and one line; nothing is started", agents={W0: "^1$"}, most_lost=0)
+NOT_AGAIN = Expectation("the run does not begin again", {W0: "^lost|^exited"}, ended=(W0,), most_lost=0)
+KNOWN = Expectation("the end is known as before", {W0: "^exited 0"}, ended=(W0,), most_lost=0)
+REFUSED = Expectation(
+    "the agent ends with 1 and one line; nothing is started", agents={W0: "^1$"}, ended=(W0,), most_lost=0
+)
 ADOPTED = Expectation("the task is adopted", {W0: RUNS}, (W0,), most_lost=0)
 UNTOUCHED = Expectation("the task is left as it is, and the agent says why", lives=(W0,), agents={W0: "^1$"}, within=60)
 RUNNING = Setup()
@@ -137,10 +139,24 @@ FAULTS = (
     _row("journal damaged", "the journal of a finished run is damaged", ENDED, REFUSED, "agent.json", _damage),
     _row("journal later", "the journal is of version 99", ENDED, KNOWN, "agent.json", _of_later_version),
     _row("journal too far", "the journal's generation is 2^60", ENDED, REFUSED, "agent.json", _far_ahead),
-    _row("living: state later", "a living task's state is of version 99", RUNNING, ADOPTED, "state.json", _of_later_version),
+    _row(
+        "living: state later",
+        "a living task's state is of version 99",
+        RUNNING,
+        ADOPTED,
+        "state.json",
+        _of_later_version,
+    ),
     _row("living: state empty", "a living task's state is emptied", RUNNING, UNTOUCHED, "state.json", _empty),
     _row("living: state removed", "a living task's state is removed", RUNNING, UNTOUCHED, "state.json", _remove),
-    _row("living: journal later", "a living task's journal is of version 99", RUNNING, ADOPTED, "agent.json", _of_later_version),
+    _row(
+        "living: journal later",
+        "a living task's journal is of version 99",
+        RUNNING,
+        ADOPTED,
+        "agent.json",
+        _of_later_version,
+    ),
     _row("living: journal damaged", "a living task's journal is damaged", RUNNING, UNTOUCHED, "agent.json", _damage),
     Fault(
         "folder removed",
@@ -149,12 +165,34 @@ FAULTS = (
         _folder_gone,
         Setup(table="\n"),
     ),
-    Fault("folder of others", "the run's folder belongs to another user", REFUSED, _in_folder(_of_others, "cannot keep state"), NOBODY, _no_root, quick=True),
-    Fault("folder for all", "others may write in the run's folder", REFUSED, _in_folder(_for_all, "chmod go-w"), NOBODY),
+    Fault(
+        "folder of others",
+        "the run's folder belongs to another user",
+        REFUSED,
+        _in_folder(_of_others, "cannot keep state"),
+        NOBODY,
+        _no_root,
+        quick=True,
+    ),
+    Fault(
+        "folder for all", "others may write in the run's folder", REFUSED, _in_folder(_for_all, "chmod go-w"), NOBODY
+    ),
     Fault("folder is a link", "the run's folder is a link", REFUSED, _in_folder(_link, "cannot keep state"), NOBODY),
     *(
-        Fault(f"planted: {ending}", f"a link to a file of the user's lies at the task's {ending}", Expectation("no file is written through it"), _planted(ending), NOBODY)
+        Fault(
+            f"planted: {ending}",
+            f"a link to a file of the user's lies at the task's {ending}",
+            Expectation("no file is written through it"),
+            _planted(ending),
+            NOBODY,
+        )
         for ending in ("log", "state.json", "agent.json", "agent.lock", "lock", "audit.jsonl")
     ),
-    Fault("umask 0", "the agent is started with a umask of 0", Expectation("folders are 0700, files 0600", {W0: RUNS}), _umask, Setup(starts=False, prefix={W0: ("sh", "-c", 'umask 0 && exec "$@"', "sh")})),
-)  # fmt: skip
+    Fault(
+        "umask 0",
+        "the agent is started with a umask of 0",
+        Expectation("folders are 0700, files 0600", {W0: RUNS}),
+        _umask,
+        Setup(starts=False, prefix={W0: ("sh", "-c", 'umask 0 && exec "$@"', "sh")}),
+    ),
+)

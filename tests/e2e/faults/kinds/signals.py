@@ -298,8 +298,13 @@ FAULTS = (
         _of_pair(who, party, name)
         for who in ("lead", "peer")
         for party, name in (
-            ("agent", "KILL"), ("agent", "STOP"), ("shim", "KILL"), ("shim", "STOP"),
-            ("task", "KILL"), ("task", "STOP"), ("task", "SEGV"),
+            ("agent", "KILL"),
+            ("agent", "STOP"),
+            ("shim", "KILL"),
+            ("shim", "STOP"),
+            ("task", "KILL"),
+            ("task", "STOP"),
+            ("task", "SEGV"),
         )
     ),
     *_STARTS,
@@ -312,4 +317,4 @@ FAULTS = (
         _second_term,
         SLOW_END,
     ),
-)  # fmt: skip
+)
