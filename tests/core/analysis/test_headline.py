@@ -83,6 +83,7 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
     assert said_of(gone) == "all tasks have ended well"
     served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
     assert said_of(gone, view("ps:0", status=served)) == "all tasks have ended well"
+    assert said_of(view("worker:0", status=served)) == "all tasks have ended as asked"
     failed = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 99.0))
     assert said_of(gone, view("ps:0", status=failed)) == "all tasks have ended"
 
