@@ -27,14 +27,14 @@ def inputs() -> int:
 
 
 def mutated(random_numbers: random.Random, right: bytes) -> bytes:
-    """Return right bytes with one to four changes; now and then random ones."""
+    """Return right bytes with one to three changes, half of them of one byte; now and then random ones."""
     if random_numbers.random() < 0.05:
         return random_numbers.randbytes(random_numbers.randrange(200))
     data = bytearray(right)
-    for _ in range(random_numbers.randint(1, 4)):
+    for _ in range(random_numbers.randint(1, 3)):
         place = random_numbers.randrange(len(data) + 1)
         end = min(len(data), place + random_numbers.randrange(12))
-        match random_numbers.randrange(5):
+        match random_numbers.randrange(10):
             case 0:
                 data[place:end] = random_numbers.randbytes(end - place)
             case 1:
@@ -45,4 +45,6 @@ def mutated(random_numbers: random.Random, right: bytes) -> bytes:
                 data[place:place] = data[end : end + 40]
             case 4:
                 data[place:end] = random_numbers.choice(_WORDS)
+            case _ if place < len(data):
+                data[place] = random_numbers.randrange(256)
     return bytes(data)

@@ -69,7 +69,7 @@ _WRONG: dict[str, tuple[Callable[[Path], Tls], str]] = {
 def _start_with(make: Callable[[Path], Tls], pattern: str) -> Callable[[Trial], str]:
     def act(trial: Trial) -> str:
         _with(trial, make(trial.folder))
-        trial.start_agent(W0).wait(90)
+        trial.start_agent(W0).wait(90)  # after what Python and gRPC need to start
         said = trial.said(W0)
         if trial.steps(W0) or not re.search(pattern, said) or "Traceback" in said:
             raise Unexpected(f"it started, or said {said[-200:]!r}")
@@ -79,14 +79,16 @@ def _start_with(make: Callable[[Path], Tls], pattern: str) -> Callable[[Trial], 
 
 
 def _secure(trial: Trial) -> None:
-    _with(trial, Issuer(trial.folder / "own").tls("agent"))
-    trial.spec = load_cluster(trial.file)
+    """Give the agents certificates, and the trial one of its own, which nothing happens to."""
+    issuer = Issuer(trial.folder / "own")
+    trial.spec = load_cluster(_with(trial, issuer.tls("trial"), "trial.toml"))
+    trial.console_file = trial.folder / "trial.toml"
+    _with(trial, issuer.tls("agent"))
 
 
 def _one_of_two(trial: Trial) -> None:
     """Give the second agent the certificates of another authority."""
-    _with(trial, Issuer(trial.folder / "own").tls("agent"))
-    trial.spec = load_cluster(trial.file)
+    _secure(trial)
     trial.files[W1] = _with(trial, Issuer(trial.folder / "other").tls("agent"), "other.toml")
 
 
@@ -168,8 +170,8 @@ def _idle(trial: Trial) -> str:
     address = trial.spec.agents[trial.spec.lead]
     connections = list[socket.socket]()
     try:
-        for _ in range(1500):
-            connections.append(socket.create_connection((address.host, address.port), timeout=30))  # noqa: PERF401
+        while len(connections) < 1500:
+            connections.append(socket.create_connection((address.host, address.port), timeout=30))
         began = time.monotonic()
         described = orders.call(trial.spec, W0, "Describe", agent_pb2.DescribeRequest(), 45)
         took = time.monotonic() - began

@@ -56,6 +56,7 @@ def _row(name: str, does: str, setup: Setup, expected: Expectation, ending: str,
 
 
 NOT_AGAIN = Expectation("the run does not begin again", {W0: "^lost|^exited"}, ended=(W0,), most_lost=0)
+ANEW = Expectation("nothing says that it has run: it begins again, from its checkpoint", {W0: "^exited 0"}, most_lost=0)
 KNOWN = Expectation("the end is known as before", {W0: "^exited 0"}, ended=(W0,), most_lost=0)
 REFUSED = Expectation(
     "the agent ends with 1 and one line; nothing is started", agents={W0: "^1$"}, ended=(W0,), most_lost=0
@@ -133,7 +134,7 @@ NOBODY = Setup(starts=False)
 FAULTS = (
     _row("state empty", "the state of a finished run is emptied", ENDED, NOT_AGAIN, "state.json", _empty),
     _row("state damaged", "the state of a finished run is damaged", ENDED, NOT_AGAIN, "state.json", _damage),
-    _row("state removed", "the state of a finished run is removed", ENDED, NOT_AGAIN, "state.json", _remove),
+    _row("state removed", "the state of a finished run is removed", ENDED, ANEW, "state.json", _remove),
     _row("state later", "the state of a finished run is of version 99", ENDED, KNOWN, "state.json", _of_later_version),
     _row("journal empty", "the journal of a finished run is emptied", ENDED, REFUSED, "agent.json", _empty),
     _row("journal damaged", "the journal of a finished run is damaged", ENDED, REFUSED, "agent.json", _damage),

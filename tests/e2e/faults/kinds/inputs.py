@@ -19,6 +19,7 @@ from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY, tokens_of
 from tfscale.core.errors import TfscaleError
+from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import framed
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
@@ -103,11 +104,11 @@ def _journal(trial: Trial) -> str:
 
 def _report(_: Trial) -> str:
     right = report_pb2.TaskReport(steps=[_STEPS], hello=report_pb2.Hello(schema_version=1, task=W0)).SerializeToString()
-    return _read_all(right, agent_wire.read_report, (TfscaleError,))
+    return _read_all(right, agent_wire.read_report, (WireError,))
 
 
 def _frame(_: Trial) -> str:
-    return _read_all(_FRAME.SerializeToString(), frames.frame, (TfscaleError, ValueError))
+    return _read_all(_FRAME.SerializeToString(), frames.frame, (ValueError,))
 
 
 def _reply(_: Trial) -> str:
@@ -115,7 +116,7 @@ def _reply(_: Trial) -> str:
         schema_version=1,
         snapshot=agent_pb2.Snapshot(description=agent_pb2.Description(run="r", task=W0), recent=[_FRAME]),
     )
-    return _read_all(right.SerializeToString(), calls.reply, (TfscaleError, ValueError))
+    return _read_all(right.SerializeToString(), calls.reply, (ValueError,))
 
 
 def _socket(trial: Trial) -> str:

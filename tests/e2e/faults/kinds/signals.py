@@ -82,7 +82,9 @@ def _of_task(name: str) -> tuple[Expectation, Callable[[Trial], None]]:
         return Expectation("the task stands still, and lives", {W0: RUNS}, (W0,), said=r"worker:0"), _to("task", name)
     if name == "TERM":
         return _exited("143", "the program ends as it does at SIGTERM"), _to("task", name)
-    return _exited(f"SIG{name}", f"the task's end by SIG{name} is told"), _to("task", name)
+    # Python gives the status of SIGINT where it can.
+    how = "(SIGINT|1)" if name == "INT" else f"SIG{name}"
+    return _exited(how, f"the task's end by SIG{name} is told"), _to("task", name)
 
 
 def _of_others(party: str, name: str) -> tuple[Expectation, Callable[[Trial], None]]:
