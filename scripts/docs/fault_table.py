@@ -39,6 +39,8 @@ def main() -> int:
     if flags.markdown:
         print(HEAD, *_kept_rows(_read(flags.results)), sep="\n")
         return 0
+    # Of a job in the background SIGINT is ignored, and by all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return _run(flags.only, flags.json, flags.results)
 
@@ -47,9 +49,9 @@ def _run(words: Sequence[str], as_json: bool, results: Path | None) -> int:
     if not as_json:
         print(HEAD)
     number = wrong = skipped = 0
-    kinds = {fault.name: kind for kind, fault in chosen(words)}
-    for verdict in judge([fault for _, fault in chosen(words)]):
-        record = _record(kinds[verdict.fault.name], verdict)
+    rows = chosen(words)
+    for (kind, _), verdict in zip(rows, judge([fault for _, fault in rows]), strict=True):
+        record = _record(kind, verdict)
         print(json.dumps(record, ensure_ascii=False) if as_json else _row(record), flush=True)
         number, wrong, skipped = number + 1, wrong + bool(record["faults"]), skipped + bool(record["skipped"])
         if results is not None:

@@ -203,7 +203,7 @@ async def test_a_task_whose_state_was_removed_is_left_as_it_is_and_nobody_is_tol
         process.wait()
         kept = settings.files.shim_state.read_bytes()
         settings.files.shim_state.unlink()
-        with pytest.raises(SupervisionError, match="this task runs, but its state in .* is missing or damaged"):
+        with pytest.raises(SupervisionError, match=r"this task runs, but its state in .* is missing or damaged"):
             async with agent(replace(settings, listen=make_cluster(1).agents[W0])):
                 pass
         settings.files.shim_state.write_bytes(kept)

@@ -218,7 +218,7 @@ class Trial:
         return all(steps and steps[0][0] == self.pid(task) for task, steps in newest.items())
 
     def too_many(self) -> str:
-        """Return the processes if they are more than the cluster's own: agents, shims, tasks, children and the console."""
+        """Return the processes if they are more than agents, shims, tasks, children of the tasks and the console."""
         expected = 4 * len(self.tasks) + (self.console is not None)
         names = sorted(process.name() for process in self.living())
         return ", ".join(names) if len(names) > expected else ""

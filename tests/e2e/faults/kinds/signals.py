@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable
 from signal import Signals
+
+import psutil
 
 from faults import orders
 from faults.fault import RUNS, Expectation, Fault, Setup, Unexpected
@@ -135,14 +139,12 @@ def _when(condition: Callable[[Trial], int | None], name: str) -> Callable[[Tria
 
     def act(trial: Trial) -> None:
         trial.start_agent(W0)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while (pid := condition(trial)) is None:
             if time.monotonic() > deadline:
                 raise AssertionError("there was no such process")
             time.sleep(0.001)
         try:
-            import os
-
             os.kill(pid, Signals[f"SIG{name}"])
         except ProcessLookupError:
             raise AssertionError("the process had ended before") from None
@@ -155,8 +157,6 @@ def _when(condition: Callable[[Trial], int | None], name: str) -> Callable[[Tria
 
 
 def _starting_shim(trial: Trial) -> int | None:
-    import psutil
-
     for child in psutil.Process(trial.agents[W0].pid).children():
         try:
             if "-IS" in child.cmdline():
@@ -233,8 +233,6 @@ def _stopping(party: str, name: str) -> Callable[[Trial], str]:
     """Return a deed that sends the signal while the task ends as it was ordered to."""
 
     def act(trial: Trial) -> str:
-        import threading
-
         last: list[str] = []
         asking = threading.Thread(target=lambda: last.append(orders.order(trial.spec, "Stop", W0)))
         asking.start()
