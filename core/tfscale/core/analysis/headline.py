@@ -157,7 +157,8 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
     absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
     if absent:
         name, why = absent[0]
-        others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
+        more = len(absent) - 1
+        others = f"; {more} more {'is' if more == 1 else 'are'} missing" if more else ""
         return f"waiting for {name}: {why}{others}"
     running = f"{plural(len(needed), 'task')} running"
     if condition.kind is Condition.TRAINING:

@@ -83,12 +83,12 @@ def _of_task(name: str) -> tuple[Expectation, Callable[[Trial], None]]:
     if name == "CONT":
         return SAME, _to("task", name)
     if name == "STOP":
-        return Expectation("the task stands still, and lives", {W0: RUNS}, (W0,), said=r"worker:0"), _to("task", name)
+        return Expectation("the task stands still, and lives", {W0: RUNS}, (W0,), said="signal has stopped"), _to(
+            "task", name
+        )
     if name == "TERM":
         return _exited("143", "the program ends as it does at SIGTERM"), _to("task", name)
-    # Python gives the status of SIGINT where it can.
-    how = "(SIGINT|1)" if name == "INT" else f"SIG{name}"
-    return _exited(how, f"the task's end by SIG{name} is told"), _to("task", name)
+    return _exited(f"SIG{name}", f"the task's end by SIG{name} is told"), _to("task", name)
 
 
 def _of_others(party: str, name: str) -> tuple[Expectation, Callable[[Trial], None]]:
@@ -127,7 +127,7 @@ def _of_pair(who: str, party: str, name: str) -> Fault:
         f"the training of {other} goes on" + (f", and that of {task}" if party == "agent" else ""),
         states={task: mine, other: RUNS},
         lives=lives,
-        said=task if party != "agent" and (party, name) != ("shim", "STOP") else "",
+        said="" if mine == RUNS else task,
         most_lost=0,
     )
     act = _then_agent(party, name, task) if party == "agent" else _to(party, name, task)
