@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import grpc.aio
-from google.protobuf.message import DecodeError
+from tfscale.core.wire.convert import WireError, read_by
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -54,7 +54,7 @@ def _reading_stream(read: Callable[[bytes], Any], behavior: Callable[[Any, Any],
 
 async def _message(read: Callable[[bytes], Any], data: bytes, context: _Context) -> Any:
     try:
-        return read(data)
-    except DecodeError as error:
+        return read_by(read, data)
+    except WireError as error:
         why = f"the request is no message of agent.proto or preflight.proto: {error}"
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
