@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ class Trial:
             lambda: all(re.search(pattern, state) for state in self.states().values()), patience, f"the state {pattern}"
         )
 
-    def until(self, holds: Any, patience: float, what: str) -> None:
+    def until(self, holds: Callable[[], object], patience: float, what: str) -> None:
         """Wait until a function returns something true. Raises AssertionError after so many seconds."""
         deadline = time.monotonic() + patience
         while not holds():
