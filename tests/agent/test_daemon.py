@@ -157,7 +157,9 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
         path = Journal(settings.files.journal).entry.socket
         async with connected(Path(path)) as process, asyncio.timeout(5):
             hello = report_pb2.Hello(schema_version=1, task="worker:0", generation=1, attempt=1, pid=1)
-            steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25])
+            steps = telemetry_pb2.StepBatch(
+                subject="worker:0", reporter="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25]
+            )
             process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
             async for reply in watch:
                 if reply.frame.steps:
