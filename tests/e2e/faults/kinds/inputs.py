@@ -59,7 +59,7 @@ period = "1h"
 backoff = "2s"
 """
 _STATUS = telemetry_pb2.TaskStatus(state=2, generation=3, attempt=1, pid=9, started=1.5, reason="because")
-_STEPS = telemetry_pb2.StepBatch(subject=W0, sequence=[1, 2, 3], end=[1.0, 2.0, 3.0])
+_STEPS = telemetry_pb2.StepBatch(subject=W0, reporter=W0, sequence=[1, 2, 3], end=[1.0, 2.0, 3.0])
 _FRAME = telemetry_pb2.Frame(sequence=4, at=5.5, status=_STATUS, steps=[_STEPS])
 
 
@@ -197,7 +197,9 @@ def _port(trial: Trial) -> str:
     return f"{number} connections"
 
 
-STANDS = Expectation("the agent answers, and the task runs on", {W0: RUNS}, (W0,), most_lost=0)
+STANDS = Expectation(
+    "the agent answers, consoles read it, and the task runs on", {W0: RUNS}, (W0,), said=W0, most_lost=0
+)
 FAULTS = (
     Fault("random cluster files", "random changes of a cluster file, as TOML and JSON", CLEAR, _cluster_file, NOBODY),
     Fault("random states", "random changes of a shim's state", CLEAR, _state, NOBODY),

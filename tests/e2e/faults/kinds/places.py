@@ -35,9 +35,9 @@ def _listener(trial: Trial, port: int) -> socket.socket:
 
 
 def _take_task_port(trial: Trial) -> str:
-    stopped = orders.order(trial.spec, "Stop", W0)
+    stopped = orders.order(trial.spec, "Stop", W0, W1)
     _listener(trial, trial.spec.tasks[trial.spec.lead].port)
-    answer = orders.order(trial.spec, "Start", W0)
+    answer = orders.order(trial.spec, "Start", W0, W1)
     if "port" not in answer:
         raise Unexpected(f"the start answered {answer!r} after {stopped!r}")
     return answer[:120]
@@ -163,6 +163,7 @@ FAULTS = (
         "another program takes the port of a stopped task, which is started then",
         Expectation("the start is refused with the port's name", {W0: "^exited 143"}),
         _take_task_port,
+        PAIR,
     ),
     Fault(
         "port of agent taken",
