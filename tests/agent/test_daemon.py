@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -17,6 +19,7 @@ from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import HostSample, TaskState
@@ -48,6 +51,18 @@ async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Cal
     assert [status.generation for status in after] == [2, 2, 2]
     assert not {status.pid for status in before} & {status.pid for status in after}
     assert progress[-2].at - progress[0].at < 3 < progress[-1].at - progress[0].at
+
+
+async def test_a_shim_that_is_stopped_is_told_within_seconds(
+    settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with agent(settings := settings_of(W0)):
+        await runs(settings)
+        state = read_state(settings.files.shim_state)
+        assert state is not None
+        os.kill(state.shim_pid, signal.SIGSTOP)
+        told = f"its shim (process {state.shim_pid}) is stopped"
+        await status_when(settings, lambda _: any(line.startswith(told) for line in caplog.messages))
 
 
 async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., AgentSettings]) -> None:
@@ -142,7 +157,9 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
         path = Journal(settings.files.journal).entry.socket
         async with connected(Path(path)) as process, asyncio.timeout(5):
             hello = report_pb2.Hello(schema_version=1, task="worker:0", generation=1, attempt=1, pid=1)
-            steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25])
+            steps = telemetry_pb2.StepBatch(
+                subject="worker:0", reporter="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25]
+            )
             process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
             async for reply in watch:
                 if reply.frame.steps:

@@ -192,6 +192,26 @@ async def test_a_task_that_runs_another_command_is_adopted_only_if_asked_for(
 
 
 @pytest.mark.usefixtures("source_roots")
+async def test_a_task_whose_state_was_removed_is_left_as_it_is_and_nobody_is_told_to_end_it(
+    make_cluster: MakeCluster, make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfscale.agent.supervision.supervisor._ADOPTION_TIMEOUT", 0.2)
+    settings = make_settings(make_cluster(1), W0)
+    with agent_process(settings) as process:
+        before = await runs(settings)
+        process.kill()
+        process.wait()
+        kept = settings.files.shim_state.read_bytes()
+        settings.files.shim_state.unlink()
+        with pytest.raises(SupervisionError, match=r"this task runs, but its state in .* is missing or damaged"):
+            async with agent(replace(settings, listen=make_cluster(1).agents[W0])):
+                pass
+        settings.files.shim_state.write_bytes(kept)
+        async with agent(settings):
+            assert (await runs(settings)).pid == before.pid
+
+
+@pytest.mark.usefixtures("source_roots")
 async def test_the_end_of_another_command_is_not_shown_as_the_own(
     make_cluster: MakeCluster, make_settings: MakeSettings, caplog: pytest.LogCaptureFixture
 ) -> None:

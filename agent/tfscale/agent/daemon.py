@@ -151,6 +151,7 @@ class Daemon:
             await self._keep_socket()
             self._call_safely("announcement", announcement.keep)
             self._call_safely("certificate", self._certificate_watch.look)
+            self._call_safely("shim", self._supervisor.look)
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
             self._call_safely("recovery", self._recovery.look)

@@ -35,6 +35,7 @@ from tfscale.core.records import (
     TaskStatus,
     Training,
 )
+from tfscale.core.validation import check_counts, check_subject
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, preflight_pb2, report_pb2, telemetry_pb2
@@ -104,6 +105,14 @@ def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
 
 
 def _steps(batch: telemetry_pb2.StepBatch) -> EncodedSteps:
+    """Return steps as they are sent on. What a console refuses is refused here: it would read no frame with them."""
+    try:
+        for name in (batch.subject, batch.reporter):
+            check_subject(name)
+        for counts in (batch.sequence, batch.global_step):
+            check_counts(counts)
+    except ValueError as error:
+        raise WireError(str(error)) from None
     rows = len(batch.sequence)
     if len(batch.end) != rows:
         raise WireError(f"steps of {batch.subject}: end has {len(batch.end)} rows, not {rows}")

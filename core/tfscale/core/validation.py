@@ -38,7 +38,7 @@ def check_time(at: float) -> None:
 def check_steps(batch: StepBatch) -> None:
     """Raise ValueError where a batch's reporter or subject is not a task, or its columns differ in length."""
     for name in (batch.subject, batch.reporter):
-        _check_name(name)
+        check_subject(name)
     for name in _COLUMNS:
         length = len(getattr(batch, name))
         if length and length != len(batch.sequence):
@@ -51,7 +51,8 @@ def check_counts(counts: Sequence[int]) -> None:
         raise ValueError(f"step {max(counts)} is beyond what can be counted")
 
 
-def _check_name(subject: str) -> None:
+def check_subject(subject: str) -> None:
+    """Raise ValueError where a name is not of a task, or of a replica or a stage of one."""
     try:
         task = subject_task(subject)
     except UsageError as error:

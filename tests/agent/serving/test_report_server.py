@@ -57,7 +57,7 @@ async def test_a_runtime_folder_that_was_removed_is_made_anew_and_told(
         shutil.rmtree(os.environ["XDG_RUNTIME_DIR"])
         await frame_when(settings, lambda _: path.is_socket())
         hello = report_pb2.Hello(schema_version=1, task="worker:0", generation=1, attempt=1, pid=1)
-        steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0], end=[1.0], compute=[0.5])
+        steps = telemetry_pb2.StepBatch(subject="worker:0", reporter="worker:0", sequence=[0], end=[1.0], compute=[0.5])
         async with connected(path) as process:
             process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
             await frame_when(settings, lambda frame: frame.steps)

@@ -128,7 +128,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
         async with connected(Path(path)) as process, asyncio.timeout(10):
             identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
             hello = report_pb2.Hello(**identity, pid=pid, stack_signal=STACK_SIGNAL)
-            steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0], end=[1.0])
+            steps = telemetry_pb2.StepBatch(subject="worker:0", reporter="worker:0", sequence=[0], end=[1.0])
             watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
             process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
             await process.accepted()

@@ -54,7 +54,9 @@ async def test_everything_that_a_probe_says_is_collected(path: Path) -> None:
         state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MirroredStrategy", replicas=2
     )
     collective = telemetry_pb2.Collective(entered=5, left=4, entered_at=1.5)
-    batches = [telemetry_pb2.StepBatch(subject="worker:1", sequence=[n], end=[n + 0.5]) for n in range(3)]
+    batches = [
+        telemetry_pb2.StepBatch(subject="worker:1", reporter="worker:1", sequence=[n], end=[n + 0.5]) for n in range(3)
+    ]
     async with served(path) as reports:
         rest = report_pb2.TaskReport(probe=probe, collective=collective, steps=batches)
         await said(path, hello(), rest)
@@ -140,8 +142,25 @@ async def test_no_hello_is_refused(path: Path) -> None:
         assert "no hello" in await refusal(path, report_pb2.TaskReport())
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"subject": ""}, "'' is not a task"),
+        ({"reporter": "worker:one"}, "'worker:one' is not a task"),
+        ({"subject": "cluster"}, "steps of the cluster"),
+        ({"sequence": [1 << 60]}, "beyond what can be counted"),
+    ],
+)
+async def test_steps_that_no_console_would_read_are_refused(path: Path, changes: dict[str, Any], why: str) -> None:
+    fields = {"subject": "worker:1", "reporter": "worker:1", "sequence": [1], "end": [1.0], **changes}
+    async with served(path):
+        assert why in await refusal(path, hello(), report_pb2.TaskReport(steps=[telemetry_pb2.StepBatch(**fields)]))
+
+
 async def test_columns_of_unequal_length_are_refused(path: Path) -> None:
-    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1, 2], end=[1.0, 2.0], reduce=[0.1])
+    steps = telemetry_pb2.StepBatch(
+        subject="worker:1", reporter="worker:1", sequence=[1, 2], end=[1.0, 2.0], reduce=[0.1]
+    )
     async with served(path):
         assert "reduce has 1 rows, not 2" in await refusal(path, hello(), report_pb2.TaskReport(steps=[steps]))
 
@@ -165,7 +184,7 @@ async def test_what_is_no_message_is_refused(path: Path, message: bytes, why: st
 
 
 async def test_a_process_that_dies_in_a_message_has_not_said_it(path: Path) -> None:
-    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1], end=[1.0])
+    steps = telemetry_pb2.StepBatch(subject="worker:1", reporter="worker:1", sequence=[1], end=[1.0])
     whole = framed(report_pb2.TaskReport(steps=[steps]).SerializeToString())
     async with served(path) as reports, connected(path) as connection:
         connection.say(hello())
@@ -177,7 +196,7 @@ async def test_a_process_that_dies_in_a_message_has_not_said_it(path: Path) -> N
 
 
 def steps_of(number: int) -> report_pb2.TaskReport:
-    batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
+    batch = telemetry_pb2.StepBatch(subject="worker:1", reporter="worker:1", sequence=[number], end=[1.0])
     measuring = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING)
     return report_pb2.TaskReport(probe=measuring, steps=[batch])
 
@@ -262,7 +281,7 @@ async def test_a_process_that_has_trained_and_pauses_for_long_gives_way(
 
 
 async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_steps(path: Path) -> None:
-    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1], end=[1.0])
+    steps = telemetry_pb2.StepBatch(subject="worker:1", reporter="worker:1", sequence=[1], end=[1.0])
     probe = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MirroredStrategy")
     async with served(path) as reports, connected(path) as old:
         old.say(hello(), report_pb2.TaskReport(steps=[steps], probe=probe))
@@ -277,7 +296,7 @@ async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_ste
 
 async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begins(path: Path) -> None:
     def steps(number: int) -> report_pb2.TaskReport:
-        batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
+        batch = telemetry_pb2.StepBatch(subject="worker:1", reporter="worker:1", sequence=[number], end=[1.0])
         return report_pb2.TaskReport(steps=[batch])
 
     reports = ProbeReports(TASK)

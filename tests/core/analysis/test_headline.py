@@ -81,8 +81,12 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
     )
     assert headline((), [view("worker:0"), gone], TRAINING, 5.0) == "worker:1 has ended"
     assert said_of(gone) == "all tasks have ended well"
+    unheard = [view(f"worker:{index}", probe=None) for index in range(3)]
+    assert said_of(*unheard[:2]).endswith("does not report; 1 more is missing")
+    assert said_of(*unheard).endswith("does not report; 2 more are missing")
     served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
     assert said_of(gone, view("ps:0", status=served)) == "all tasks have ended well"
+    assert said_of(view("worker:0", status=served)) == "all tasks have ended as asked"
     failed = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 99.0))
     assert said_of(gone, view("ps:0", status=failed)) == "all tasks have ended"
 

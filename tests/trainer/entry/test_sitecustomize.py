@@ -79,6 +79,12 @@ def test_an_error_is_followed_by_what_to_write() -> None:
     assert ran.stderr.splitlines()[-1].endswith("write 'import json' at the top")
 
 
+def test_a_script_that_sigint_ends_is_seen_to_be_ended_by_it() -> None:
+    script = "import os, signal; signal.signal(2, signal.default_int_handler); os.kill(os.getpid(), 2)"
+    ran = run(script, **agent())
+    assert ran.returncode == -2 and ran.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
 def test_it_stays_so_for_programs_that_the_script_starts() -> None:
     script = "import os; os.environ.pop('TF_CONFIG'); os.environ.update(TF_CONFIG='x'); os.system('echo $TF_CONFIG')"
     assert run(script, **agent(TF_CONFIG=GIVEN)).stdout.strip() == GIVEN

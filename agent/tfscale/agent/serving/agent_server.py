@@ -13,6 +13,7 @@ from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditLog
 from tfscale.agent.serving.gatekeeper import Gatekeeper
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
+from tfscale.agent.serving.readable_requests import ReadableRequests
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.kept_certificates import KeptCertificates
@@ -38,7 +39,8 @@ class AgentServer:
         _try_port(settings.listen)
         self._audit = AuditLog(settings.files.audit)
         gatekeeper = Gatekeeper(settings, token, self._audit)
-        self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[gatekeeper])
+        readable = ReadableRequests(SERVICE_NAME, PREFLIGHT_NAME)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[readable, gatekeeper])
         service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -234,6 +234,7 @@ class Supervisor:
     async def _living_shim(self) -> ShimState:
         """Return the state of the shim that holds the lock, once that has written it."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
+        state = None
         while asyncio.get_running_loop().time() < deadline:
             state = await self._written_state()
             if (
@@ -243,6 +244,11 @@ class Supervisor:
             ):
                 return state
             await asyncio.sleep(_ADOPTION_POLL)
+        if state is None:
+            raise SupervisionError(
+                f"this task runs, but its state in {self._spec.state} is missing or damaged: it is left as it is; put "
+                f"the file back to have it adopted, or end the process that holds {self._spec.lock}"
+            )
         raise SupervisionError(f"a process holds {self._spec.lock} but is no shim: end it, then start the agent again")
 
     def _begin(self, generation: int, attempt: int, reason: str) -> None:

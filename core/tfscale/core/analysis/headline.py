@@ -12,7 +12,7 @@ from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus
+from tfscale.core.records import Diagnosis, Exit, ProbeState, ProbeStatus
 from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
 
 _CONSPICUOUS = 1.5
@@ -66,6 +66,13 @@ def _manner(diagnoses: Sequence[Diagnosis]) -> str:
     return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
 
 
+def all_ended(exits: Sequence[Exit]) -> str:
+    """Say how all tasks have ended. Those that only served a task that exited with 0 were asked to end after it."""
+    if not all(end.well for end in exits):
+        return "all tasks have ended"
+    return "all tasks have ended well" if any(end.code == 0 for end in exits) else "all tasks have ended as asked"
+
+
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     """Return a sentence about agents that do not answer, or tasks that have ended; None where there are none."""
     unreachable = [task.name for task in tasks if not task.up]
@@ -73,7 +80,8 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
         return no_contact(unreachable)
     ended = [task for task in tasks if task.is_over]
     if ended and len(ended) == len(tasks):
-        return "all tasks have ended" if any(not task.ended_well for task in ended) else "all tasks have ended well"
+        exits = [task.status.exit if task.status else None for task in ended]
+        return all_ended([end for end in exits if end is not None]) if all(exits) else "all tasks have ended"
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
@@ -149,7 +157,8 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
     absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
     if absent:
         name, why = absent[0]
-        others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
+        more = len(absent) - 1
+        others = f"; {more} more {'is' if more == 1 else 'are'} missing" if more else ""
         return f"waiting for {name}: {why}{others}"
     running = f"{plural(len(needed), 'task')} running"
     if condition.kind is Condition.TRAINING:

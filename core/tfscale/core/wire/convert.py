@@ -48,8 +48,13 @@ _TRUSTING = Caution()
 
 def parsed(kind: type[M], data: bytes) -> M:
     """Return the message in these bytes. Raises WireError where there is none."""
+    return read_by(kind.FromString, data)
+
+
+def read_by(read: Callable[[bytes], M], data: bytes) -> M:
+    """Return what a reader makes of these bytes. Raises WireError where they are none of its messages."""
     try:
-        return kind.FromString(data)
+        return read(data)
     except DecodeError as error:
         raise WireError(str(error)) from None
 

@@ -14,6 +14,7 @@ View = Callable[..., ObservedTask]
         ({"up": False, "since": 3.0}, "its agent cannot be reached since "),
         ({"status": TaskStatus(TaskState.PENDING)}, "its task was not started"),
         ({"probe": None}, "its process runs, but does not report"),
+        ({"probe": None, "stopped": True}, "a signal has stopped its process"),
         ({"status": None}, "its agent has not said anything"),
     ],
 )

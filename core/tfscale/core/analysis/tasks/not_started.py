@@ -33,6 +33,8 @@ def why_missing(task: ObservedTask) -> str | None:
         return None
     if not task.up:
         return "its agent cannot be reached"
+    if task.running and task.stopped:
+        return "a signal has stopped its process"
     return _WHY[task.state] if task.state else "its agent has not said anything"
 
 

@@ -13,6 +13,7 @@ from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.core.analysis.findings import by_sentence, is_calm
+from tfscale.core.analysis.headline import all_ended
 from tfscale.core.analysis.remedies import first_step, still_advice
 from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.task import Task, is_named
@@ -128,13 +129,13 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
 
 def _end(snapshot: Snapshot) -> tuple[str, str] | None:
     """Return severity and sentence for a run whose agents have ended after their tasks; None where it goes on."""
-    exits = [view.status.exit if view.status else None for view in snapshot.tasks]
-    if not all(view.is_stale for view in snapshot.tasks) or not all(exits):
+    exits = [view.status.exit for view in snapshot.tasks if view.status and view.status.exit]
+    if not all(view.is_stale for view in snapshot.tasks) or len(exits) < len(snapshot.tasks):
         return None
-    at = clock(max(exit.at for exit in exits if exit is not None))
+    at = clock(max(exit.at for exit in exits))
     failed = next((view for view in snapshot.tasks if not has_ended_well(view)), None)
     if failed is None:
-        return "good", f"all tasks have ended well, at {at}; their agents have ended, too"
+        return "good", f"{all_ended(exits)}, at {at}; their agents have ended, too"
     crash = next((each for each in open_diagnoses(snapshot) if each.kind == "crash"), None)
     if crash is not None:
         return crash.severity, crash.sentence

@@ -42,6 +42,10 @@ def _attach(module: str) -> None:
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the error that ends the script, and what to write instead where that is known."""
+    if issubclass(kind, KeyboardInterrupt):
+        # Code that is evaluated now, as by an import, would have Python end with 1 in the place of SIGINT.
+        sys.__excepthook__(kind, error, trace)
+        return
     try:
         from tfscale.trainer.compat.listings.last_error import show
     except Exception:

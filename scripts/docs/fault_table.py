@@ -1,0 +1,105 @@
+"""Let faults happen to real agents with tasks that train, and print what was expected of each and what came."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from faults.catalogue import chosen, faults
+from faults.judge import Verdict, judge
+
+HEAD = """\
+| fault | expected | seen | steps lost | after (s) | first sentence 3 s later | as expected |
+| --- | --- | --- | --- | --- | --- | --- |"""
+_LONGEST = 220
+"""Characters of a cell; `--json` has all."""
+
+
+def main() -> int:
+    """Print a row for each fault as it has happened; return 1 if one is not as expected."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="faults whose kind and name hold these")
+    parser.add_argument("--list", action="store_true", help="only name them")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each instead of the table")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keep the rows, also those of earlier runs")
+    parser.add_argument("--markdown", action="store_true", help="run nothing: the table of FILE")
+    parser.add_argument("--restarts", type=int, default=100, metavar="N", help="restarts in a row (100)")
+    parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="random inputs (100000)")
+    flags = parser.parse_args()
+    os.environ |= {"FAULTS_RESTARTS": str(flags.restarts), "FAULTS_INPUTS": str(flags.inputs)}
+    if flags.list:
+        print(*(f"{kind}: {each.name}" for kind, each in chosen(flags.only)), sep="\n")
+        return 0
+    if flags.markdown:
+        print(HEAD, *_kept_rows(_read(flags.results)), sep="\n")
+        return 0
+    # Of a job in the background SIGINT is ignored, and by all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return _run(flags.only, flags.json, flags.results)
+
+
+def _run(words: Sequence[str], as_json: bool, results: Path | None) -> int:
+    if not as_json:
+        print(HEAD)
+    number = wrong = skipped = 0
+    rows = chosen(words)
+    for (kind, _), verdict in zip(rows, judge([fault for _, fault in rows]), strict=True):
+        record = _record(kind, verdict)
+        print(json.dumps(record, ensure_ascii=False) if as_json else _row(record), flush=True)
+        number, wrong, skipped = number + 1, wrong + bool(record["faults"]), skipped + bool(record["skipped"])
+        if results is not None:
+            results.write_text(json.dumps(_read(results) | {record["fault"]: record}, indent=1, ensure_ascii=False))
+    print(f"{number} faults, {wrong} not as expected, {skipped} skipped", file=sys.stderr)
+    return min(wrong, 1)
+
+
+def _record(kind: str, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "fault": f"{kind}: {verdict.fault.name}",
+        "does": verdict.fault.does,
+        "expected": verdict.fault.expected.words,
+        "seen": verdict.seen,
+        "lost": verdict.lost,
+        "recovered": None if verdict.recovered is None else round(verdict.recovered, 1),
+        "sentence": verdict.sentence,
+        "faults": verdict.faults,
+        "skipped": verdict.skipped,
+    }
+
+
+def _row(record: dict[str, Any]) -> str:
+    seen = f"skipped: {record['skipped']}" if record["skipped"] else record["seen"]
+    after = "-" if record["recovered"] is None else str(record["recovered"])
+    fits = "-" if record["skipped"] else f"**no**: {'; '.join(record['faults'])}" if record["faults"] else "yes"
+    cells = (record["does"], record["expected"], seen, record["lost"], after, record["sentence"], fits)
+    return f"| {' | '.join(_cell(text) for text in cells)} |"
+
+
+def _cell(text: str) -> str:
+    line = " ".join(text.replace("|", "/").split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path is not None and path.exists() else {}
+
+
+def _kept_rows(kept: dict[str, Any]) -> list[str]:
+    """Return a row for each fault; one that was not run is said to be so."""
+    rows = []
+    for kind, fault in faults():
+        name = f"{kind}: {fault.name}"
+        record = kept.get(name, _record(kind, Verdict(fault, skipped="not run")))
+        rows.append(_row(record))
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Faults of real agents, shims and tasks: what is done, what must follow, and what follows."""

@@ -1,0 +1,1 @@
+"""Declarations of faults by kind."""
