@@ -117,16 +117,13 @@ class Diagnostician:
         current += self._pace(condition, now)
         self._context.count_steps(self._tasks, *self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
-        diagnoses = (*self._open.update(current, now, recovered), *self._restarted(tasks, condition, now))
+        diagnoses = (*self._open.update(current, now, recovered), *self._restarted(tasks, now))
         return self._findings(diagnoses, tasks, condition, step_time, now)
 
-    def _restarted(
-        self, tasks: tuple[ObservedTask, ...], condition: ClusterCondition, now: float
-    ) -> list[Diagnosis]:
+    def _restarted(self, tasks: tuple[ObservedTask, ...], now: float) -> list[Diagnosis]:
         """Return the restart whose cost and gain have been measured since the last evaluation."""
         known = Circumstances(
             now,
-            condition.kind is not Condition.UNKNOWN,
             [each for each in self._stragglers() if each.kind == "straggler"],
             self._context.trained,
             _local_steps(tasks),

@@ -62,7 +62,10 @@ def change(before: float, after: float, noise: float, seed: int = 0, steps: floa
 @pytest.mark.parametrize("steps", [0.002, 0.1, 5.0])
 def test_a_gain_is_measured_beyond_noise(steps: float) -> None:
     seconds = steps * 30
-    before, after = rate_of(ends_of(steps, max(62.0, seconds), 0.05), 10), rate_of(ends_of(steps / 1.3, 60.0, 0.05, 7), 10)
+    before, after = (
+        rate_of(ends_of(steps, max(62.0, seconds), 0.05), 10),
+        rate_of(ends_of(steps / 1.3, 60.0, 0.05, 7), 10),
+    )
     assert before is not None and after is not None
     found = Change.between(before, after)
     assert found.is_real and found.share == pytest.approx(0.3, abs=0.05)

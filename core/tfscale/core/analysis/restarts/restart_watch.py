@@ -20,7 +20,7 @@ from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.analysis.tasks.hangs import EVENT, STEPS
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
-from tfscale.core.cluster.task import Role, subject_owner
+from tfscale.core.cluster.task import CLUSTER, Role, subject_owner
 from tfscale.core.records import Diagnosis, TaskState
 
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
@@ -40,8 +40,6 @@ class Circumstances:
 
     now: float
     """Unix seconds on the observer's clock."""
-    is_heard: bool = True
-    """True where some task that would report steps is heard."""
     stragglers: Sequence[Diagnosis] = ()
     """The open ones."""
     trained: Trained | None = None
@@ -205,16 +203,17 @@ class RestartWatch:
         self._gap: _Gap | None = None
         self._pending: _Pending | None = None
 
-    def fold(
-        self, steps: NewestSteps | None, tasks: Sequence[ObservedTask], known: Circumstances
-    ) -> list[Diagnosis]:
+    def fold(self, steps: NewestSteps | None, tasks: Sequence[ObservedTask], known: Circumstances) -> list[Diagnosis]:
         """Take in the newest steps, and return the restart that is measured now: at most one."""
         before = self._steps
         if steps is None or (before and before.attempt != steps.attempt and not steps.paces):
             return []
         training = [task for task in tasks if task.task.role in _TRAINING and task.status is not None]
         stopped = [task for task in training if task.state is not TaskState.RUNNING]
-        if before is None or _is_other_program(before, steps) or _has_finished(training):
+        if _has_finished(training):
+            self._steps = None
+            return []
+        if before is None or _is_other_program(before, steps):
             self._begin(steps, training, known.now)
             return []
         self._note_stops(stopped, training, known)
@@ -226,7 +225,9 @@ class RestartWatch:
         if anew:
             self._restarted(before, steps, anew, training, known)
         self._take(ends, is_whole, steps, known)
-        self._steps = steps if steps.attempt != before.attempt else replace(steps, paces={**before.paces, **steps.paces})
+        self._steps = (
+            steps if steps.attempt != before.attempt else replace(steps, paces={**before.paces, **steps.paces})
+        )
         if self._gap is None and not stopped and len(ends):
             self._note_circumstances(training, known)
         return self._told(training, known)
@@ -243,7 +244,7 @@ class RestartWatch:
     def _note_stops(
         self, stopped: Sequence[ObservedTask], training: Sequence[ObservedTask], known: Circumstances
     ) -> None:
-        self._is_sure &= known.is_heard
+        self._is_sure &= _are_steps_told(training, known.now)
         if stopped and self._gap is None:
             self._open_gap()
         if self._gap is None:
@@ -275,7 +276,9 @@ class RestartWatch:
             pending = _Pending(rate, self._straggling, self._trained, attempts, begin, before.number)
         elif is_all and before.number is not None:
             pending.reached = max(pending.reached or 0, before.number)
-        starts = [task.status.started for task in training if task.status and task.attempt != self._attempts.get(task.name)]
+        starts = [
+            task.status.started for task in training if task.status and task.attempt != self._attempts.get(task.name)
+        ]
         started = min((start for start in starts if start is not None), default=None)
         if is_all:
             gap.begin = before.end
@@ -284,7 +287,7 @@ class RestartWatch:
         else:
             pending.lose(_Loss(gap.begin, gap.observed, gap.idle(started), gap.others))
             pending.close(max(anew.values()), known.now)
-        pending.restarts.update(["cluster"] if is_all else anew)
+        pending.restarts.update([CLUSTER] if is_all else list(anew))
         pending.since = known.now
         self._pending, self._gap, self._attempts = pending, None, _attempts(training)
         self._blocks, self._warm = RateBlocks(), known.now + WARM_UP
@@ -352,14 +355,23 @@ def _is_other_program(before: NewestSteps, steps: NewestSteps) -> bool:
     return before.attempt == steps.attempt and before.part != steps.part
 
 
+def _are_steps_told(training: Sequence[ObservedTask], now: float) -> bool:
+    """Decide whether somebody would tell of steps, or it is known that there are none."""
+    told_by = _leading(training)
+    return not told_by or any(not task.running or not task.is_silent(now) for task in told_by)
+
+
+def _leading(training: Sequence[ObservedTask]) -> Sequence[ObservedTask]:
+    """Return the chief of workers at their own pace, else all workers."""
+    is_served = any(task.task.role is Role.PS for task in training)
+    chiefs = [task for task in training if task.task.role is Role.CHIEF] if is_served else []
+    return chiefs or [task for task in training if task.meets]
+
+
 def _has_finished(training: Sequence[ObservedTask]) -> bool:
     """Decide whether the training has ended well by itself, so that what is started next is another one."""
-    leading = [task for task in training if task.task.role is Role.CHIEF] or [task for task in training if task.meets]
-    return bool(leading) and all(
-        task.is_over and task.status and task.status.exit and task.status.exit.code == 0
-        and not task.status.exit.requested
-        for task in leading
-    )
+    ends = [task.status.exit if task.is_over and task.status else None for task in _leading(training)]
+    return bool(ends) and all(end is not None and end.code == 0 and not end.requested for end in ends)
 
 
 def _anew(before: NewestSteps, steps: NewestSteps) -> Mapping[str, float]:

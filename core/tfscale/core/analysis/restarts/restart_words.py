@@ -13,8 +13,8 @@ from tfscale.core.text import duration, elapsed, plural
 
 NO_WORD = 0.005
 """Share below which an expected gain is not worth a word: it would be told as 0 %."""
-_ROUND = 0.035
-"""Noise up to which `as fast as before` needs no word about it (chosen: what counts as a difference is 3 %)."""
+_ROUND = 0.055
+"""Noise up to which `as fast as before` needs no word about it (chosen: up to 5 %)."""
 _LONG = 3600.0
 """Seconds from which on a time is told in hours."""
 _EXPECTED_ALIKE = ("worker", "chief")
