@@ -258,7 +258,7 @@ def test_a_clock_that_is_set_meanwhile_leaves_the_cost_unknown(diagnostician: Ma
     runs = Run(0.0, 90.0, slow=(Slow(1, 1.4, begin=30.0),)), Run(120.0, 400.0, first=1700, shift=shift)
     restart = only(watch(diagnostician(2), frames(2, *runs), 2))
     assert re.fullmatch(
-        r"restart of 2 workers.* gained \d+% \(\d+% expected\); what it cost is not known, since a clock was set",
+        r"restart of 2 workers.* gained \d+% \(\d+% expected\); what it cost is not known: the clocks of .* disagree",
         restart.sentence,
     )
 

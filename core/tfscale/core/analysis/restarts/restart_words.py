@@ -11,13 +11,14 @@ from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import duration, elapsed, plural
 
-NO_WORD = 0.005
+_LEAST = 0.005
 """Share below which an expected gain is not worth a word: it would be told as 0 %."""
 _ROUND = 0.055
 """Noise up to which `as fast as before` needs no word about it (chosen: up to 5 %)."""
 _LONG = 3600.0
 """Seconds from which on a time is told in hours."""
-_EXPECTED_ALIKE = ("worker", "chief")
+_WORKERS = {"worker", "chief"}
+"""Roles that are called workers where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Expected:
 
     @property
     def words(self) -> str:
-        """The words in brackets; empty where nothing was expected."""
-        return f"{'up to ' if self.is_bound else ''}{self.share:.0%} expected" if self.share >= NO_WORD else ""
+        """The share as text, `up to 30%`; empty where nothing was expected."""
+        return f"{'up to ' if self.is_bound else ''}{self.share:.0%}" if self.share >= _LEAST else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,16 @@ class Cost:
     @property
     def words(self) -> str:
         if self.left:
-            return f"costs some {_time(self.seconds)} until {plural_of(self.left, 'more step')} are repeated"
+            steps = "step is" if self.left == 1 else "steps are"
+            return f"costs some {_time(self.seconds)} until {self.left:,} more {steps} repeated"
         least = "at least " if self.is_least else ""
-        repeated = f" with {plural_of(self.repeated, 'repeated step')}" if self.repeated else ""
+        repeated = f" with {self.repeated:,} repeated step{'' if self.repeated == 1 else 's'}" if self.repeated else ""
         return f"cost {least}{_time(self.seconds)}{repeated}"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRestart:
-    """What is known of a restart, or of several in a row, once the steps after it are measured."""
+    """Restart, or several in a row, of which the steps after it are measured."""
 
     tasks: tuple[str, ...]
     """Names of the tasks that were restarted, in the cluster's order."""
@@ -79,7 +81,7 @@ class MeasuredRestart:
     expected: Expected
     why_not_compared: str = ""
     changed: Sequence[str] = ()
-    """What is different since, as phrases."""
+    """Differences to the time before, as phrases."""
     reason: str = ""
     """The reason that the agent gives for the start."""
 
@@ -96,7 +98,7 @@ def _who(restart: MeasuredRestart) -> str:
     """Return the subject of the sentence: `restart of 3 workers, after 8 h 02 m without a step,`."""
     tasks = restart.tasks
     roles = {name.partition(":")[0] for name in tasks}
-    noun = "worker" if roles <= set(_EXPECTED_ALIKE) else "task"
+    noun = "worker" if roles <= _WORKERS else "task"
     who = names_of(tasks) if len(tasks) == 1 or restart.others else plural(len(tasks), noun)
     many = "restart" if restart.count == 1 else f"{restart.count} restarts"
     idle = f", after {_time(restart.idle)} without a step," if restart.idle else ""
@@ -105,16 +107,16 @@ def _who(restart: MeasuredRestart) -> str:
 
 def _sentence(restart: MeasuredRestart, change: Change | None) -> str:
     cost = restart.cost.words if restart.cost else ""
-    unknown = "; what it cost is not known, since a clock was set" if restart.cost is None else ""
-    hoped = f" ({restart.expected.words})" if restart.expected.words else ""
+    unknown = "; what it cost is not known: the clocks of hosts and console disagree" if restart.cost is None else ""
+    hoped = f" ({restart.expected.words} expected)" if restart.expected.words else ""
     if change is None:
         return f" {cost or 'is over'}; not compared with before: {restart.why_not_compared}{unknown}"
-    if change.is_real and change.share > 0:
+    if change.has_gained:
         paid = f", {cost}{_paid_back(restart, change.share)}" if cost else unknown
         return f" gained {change.share:.0%}{hoped}{paid}"
     pace = f"{-change.share:.0%} slower than before" if change.is_real else "as fast as before"
     doubt = f" (to within {change.noise:.0%})" if not change.is_real and change.noise > _ROUND else ""
-    hoped = f", {restart.expected.words}" if restart.expected.words else ""
+    hoped = f", though {restart.expected.words} more was expected" if restart.expected.words else ""
     return f" {cost or 'is over'}; {pace}{doubt}{hoped}{unknown}"
 
 
@@ -133,10 +135,10 @@ def _evidence(restart: MeasuredRestart, change: Change | None) -> dict[str, floa
         "noise": change.noise if change else None,
         "expected": restart.expected.share if restart.expected.words else None,
         "lost_seconds": cost.seconds if cost else None,
-        "repeated": cost.repeated if cost else None,
+        "repeated": cost.repeated or None if cost else None,
         "to_repeat": cost.left or None if cost else None,
         "idle_seconds": restart.idle or None,
-        "paid_back_after": cost.seconds / change.share if cost and change and change.is_real else None,
+        "paid_back_after": cost.seconds / change.share if cost and change and change.has_gained else None,
         "rate_before": restart.before.per_second if restart.before else None,
         "rate": restart.after.per_second,
         "restarts": restart.count,
@@ -144,14 +146,7 @@ def _evidence(restart: MeasuredRestart, change: Change | None) -> dict[str, floa
         "changed": "; ".join(restart.changed) or None,
         "reason": restart.reason or None,
     }
-    if change and change.share <= 0:
-        del known["paid_back_after"]
     return {name: value for name, value in known.items() if value is not None}
-
-
-def plural_of(number: int, noun: str) -> str:
-    """Return a large number with its noun: `99,500 more steps`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _time(seconds: float) -> str:

@@ -53,6 +53,10 @@ class Change:
         """True where it is beyond noise."""
         return abs(math.log1p(self.share)) > math.log1p(self.noise)
 
+    @property
+    def has_gained(self) -> bool:
+        return self.is_real and self.share > 0
+
     @classmethod
     def between(cls, before: StepRate, after: StepRate) -> Change:
         count = len(before.levels) * len(after.levels) // (len(before.levels) + len(after.levels))
