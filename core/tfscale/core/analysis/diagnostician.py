@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfscale.core.analysis.baselines.baseline import BaselineStore
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
@@ -54,7 +55,7 @@ class Diagnostician:
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
         self._condition = ConditionWatch()
-        self._restarts = RestartWatch()
+        self._restarts = RestartWatch(tuple(self._tasks.values()))
         self._crashes = CrashWatch({(each.host, each.port): str(task) for task, each in spec.tasks.items()})
         self._open = OpenDiagnoses()
 
@@ -122,13 +123,13 @@ class Diagnostician:
 
     def _restarted(self, tasks: tuple[ObservedTask, ...], now: float) -> list[Diagnosis]:
         """Return the restart whose cost and gain have been measured since the last evaluation."""
-        known = Circumstances(
-            now,
-            [each for each in self._stragglers() if each.kind == "straggler"],
-            self._context.trained,
-            _local_steps(tasks),
-        )
-        return self._restarts.fold(self._main.newest_steps(), tasks, known)
+        stragglers = [each for each in self._stragglers() if each.kind == "straggler"]
+        trained = self._context.trained
+        if self._asynchronous and trained is not None:
+            # Facts are of the one worker whose steps stand for all, and that may be another one since.
+            trained = replace(trained, facts=replace(trained.facts, hosts=()))
+        known = Circumstances(now, stragglers, trained, _local_steps(tasks))
+        return self._restarts.fold(self._main.newest_steps(), known)
 
     def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""

@@ -387,3 +387,21 @@ def test_the_restart_of_a_chief_stops_all_workers(parameter_servers: ClusterSpec
     workers = dict.fromkeys(range(4), (Own(0.0, 999.0, 0.1),))
     restart = only(watch_served(parameter_servers, workers, ((0.0, 100.0), (120.0, 999.0)), 230))
     assert restart.sentence == "restart of chief:0 cost at least 20 s; as fast as before"
+
+
+def test_a_worker_that_was_gone_long_before_has_no_part_in_a_restart(parameter_servers: ClusterSpec) -> None:
+    quick = (Own(0.0, 999.0, 0.1),)
+    again = (Own(0.0, 130.0, 0.1), Own(150.0, 999.0, 0.1, attempt=2, start=132.0))
+    workers = {0: quick, 1: (Own(0.0, 60.0, 0.1),), 2: quick, 3: again}
+    restart = only(watch_served(parameter_servers, workers, ((0.0, 999.0),), 230))
+    assert restart.sentence.startswith("restart of worker:3 cost ") and restart.sentence.endswith("; as fast as before")
+    assert restart.evidence["rate_before"] == pytest.approx(30.0, rel=0.02)
+    assert restart.evidence["lost_seconds"] == pytest.approx(20 / 3, rel=0.1)
+
+
+def test_who_ends_after_a_restart_is_no_slowness_of_it(parameter_servers: ClusterSpec) -> None:
+    workers = dict.fromkeys(range(3), (Own(0.0, 999.0, 0.1),)) | {3: (Own(0.0, 160.0, 0.1),)}
+    restart = only(watch_served(parameter_servers, workers, ((0.0, 100.0), (120.0, 999.0)), 250))
+    assert restart.sentence == (
+        "restart of chief:0 cost at least 20 s; not compared with before: worker:3 does not run any more"
+    )

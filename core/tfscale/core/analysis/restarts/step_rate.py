@@ -106,7 +106,8 @@ class RateBlocks:
         """Return the rate over the newest minute, and over ten blocks at least; None while there are fewer."""
         if len(self._blocks) < LEAST_BLOCKS:
             return None
-        levels, total = [], 0.0
+        levels: list[float] = []
+        total = 0.0
         for level, seconds in reversed(self._blocks):
             if len(levels) >= LEAST_BLOCKS and total + seconds > SECONDS:
                 break

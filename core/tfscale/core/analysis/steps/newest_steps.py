@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from tfscale.core.analysis.steps.step_table import Floats
 
+ALL = "all"
+"""Name of the pace of workers that meet in each step."""
+
 
 class Paced(NamedTuple):
     """Newest steps of one pace."""
@@ -33,4 +36,4 @@ class NewestSteps:
     number: int | None
     """Its global step, None where the program does not count them."""
     paces: Mapping[str, Paced] = field(default_factory=dict)
-    """Steps of each pace by name, those that are made now; of workers that meet in each step it is one, `all`."""
+    """Steps of each pace by name, those that are made now; of workers that meet in each step it is one, ALL."""

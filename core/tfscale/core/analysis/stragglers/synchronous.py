@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.steps.newest_steps import NewestSteps, Paced
+from tfscale.core.analysis.steps.newest_steps import ALL, NewestSteps, Paced
 from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
@@ -81,7 +81,7 @@ class SynchronousSubjects:
             name = max(table.subjects(), key=lambda subject: table.newest(subject) or 0, default=None)
         if name is None or (newest := table.newest(name)) is None:
             return None
-        paces = {} if self._leader is None else {"all": Paced(table.attempt(name), newest, self.ends)}
+        paces = {} if self._leader is None else {ALL: Paced(table.attempt(name), newest, self.ends)}
         known = table.attempt(name), table.part(name), table.newest_end(name), table.global_step(name)
         return NewestSteps(*known, paces)
 
