@@ -29,7 +29,7 @@ from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.analysis.stragglers.straggler_words import names_of
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role, subject_order, subject_owner
-from tfscale.core.records import Diagnosis
+from tfscale.core.records import Diagnosis, TaskState
 
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
 _MEASURED = 30.0
@@ -83,7 +83,11 @@ class RestartWatch:
         before = self._steps
         if steps is None or (before and before.attempt != steps.attempt and not steps.paces):
             return []
-        stopped = {task.name: task for task in self._tasks if task.status and not task.running}
+        stopped = {
+            task.name: task
+            for task in self._tasks
+            if (status := task.status) is not None and status.state is not TaskState.RUNNING
+        }
         if stopped and _has_finished(self._told_by):
             self._steps = None
             return []
