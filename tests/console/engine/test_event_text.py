@@ -45,6 +45,11 @@ def test_the_end_of_a_straggler_is_its_sentence_in_the_past_tense() -> None:
     assert end_text(Diagnosis("straggler", "worker:1", 100.0, 125.0, "serious", sentence)) == sentence
 
 
+def test_a_restart_is_told_by_its_sentence() -> None:
+    sentence = "restart of worker:1 cost 41 s; as fast as before"
+    assert end_text(Diagnosis("restart", "worker:1", 100.0, 141.0, "info", sentence)) == sentence
+
+
 def test_the_end_of_every_kind_has_words() -> None:
     ends = {kind: end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
     assert not [kind for kind, text in ends.items() if text.startswith("is over")]

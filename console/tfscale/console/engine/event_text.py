@@ -46,9 +46,9 @@ def status_text(status: TaskStatus) -> str:
 def end_text(diagnosis: Diagnosis) -> str:
     """Return the end of a diagnosis as one line: what holds again, and how long it did not.
 
-    The sentence of a straggler that has ended tells what it was.
+    The sentence of a straggler that has ended tells what it was, and that of a restart what it has cost and gained.
     """
-    if diagnosis.kind == "straggler":
+    if diagnosis.kind in ("straggler", "restart"):
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
     return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"

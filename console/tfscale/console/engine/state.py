@@ -187,7 +187,8 @@ class ClusterState:
 
     def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
-        if diagnosis.end is not None:
+        # What a restart has cost and gained is news once it is measured, and neither good nor bad.
+        if diagnosis.end is not None and diagnosis.kind != "restart":
             at, severity, text = diagnosis.end, "good", end_text(diagnosis)
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfscale.core.analysis.baselines.baseline import BaselineStore
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
@@ -15,6 +16,7 @@ from tfscale.core.analysis.network.silence import SilenceWatch
 from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.process.process_facts import ProcessFacts
+from tfscale.core.analysis.restarts.restart_watch import Circumstances, RestartWatch
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.run.live_cost import gpus_at_work, with_live_cost
 from tfscale.core.analysis.steps.phases import transfer
@@ -35,7 +37,7 @@ from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import is_named, subject_task
-from tfscale.core.records import Description, Diagnosis, Frame
+from tfscale.core.records import Description, Diagnosis, Frame, ProbeStatus
 
 
 class Diagnostician:
@@ -53,6 +55,7 @@ class Diagnostician:
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
         self._condition = ConditionWatch()
+        self._restarts = RestartWatch(tuple(self._tasks.values()))
         self._crashes = CrashWatch({(each.host, each.port): str(task) for task, each in spec.tasks.items()})
         self._open = OpenDiagnoses()
 
@@ -119,7 +122,18 @@ class Diagnostician:
         current += self._pace(condition, now)
         self._context.count_steps(self._tasks, *self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
-        return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
+        diagnoses = (*self._open.update(current, now, recovered), *self._restarted(tasks, now))
+        return self._findings(diagnoses, tasks, condition, step_time, now)
+
+    def _restarted(self, tasks: tuple[ObservedTask, ...], now: float) -> list[Diagnosis]:
+        """Return the restart whose cost and gain have been measured since the last evaluation."""
+        stragglers = [each for each in self._stragglers() if each.kind == "straggler"]
+        trained = self._context.trained
+        if self._asynchronous and trained is not None:
+            # Facts are of the one worker whose steps stand for all, and that may be another one since.
+            trained = replace(trained, facts=replace(trained.facts, hosts=()))
+        known = Circumstances(now, stragglers, trained, _local_steps(tasks))
+        return self._restarts.fold(self._main.newest_steps(), known)
 
     def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
@@ -176,8 +190,8 @@ class Diagnostician:
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
         stages = self._stages.summaries()
         subjects |= stages
-        probe = next((task.probe for task in tasks if task.probe and task.running), None)
-        examples, local_steps = (probe.examples_per_step, probe.local_steps or 1) if probe else (None, 1)
+        probe = _probe(tasks)
+        examples, local_steps = probe.examples_per_step if probe else None, _local_steps(tasks)
         rate = rounds * local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
@@ -197,6 +211,16 @@ class Diagnostician:
             subjects=_as_of_now(subjects, tasks, trains, now),
             spent=self._context.spent,
         )
+
+
+def _probe(tasks: Sequence[ObservedTask]) -> ProbeStatus | None:
+    """Return what the first running task tells of the program."""
+    return next((task.probe for task in tasks if task.probe and task.running), None)
+
+
+def _local_steps(tasks: Sequence[ObservedTask]) -> int:
+    probe = _probe(tasks)
+    return (probe.local_steps or 1) if probe else 1
 
 
 def _as_of_now(

@@ -33,6 +33,7 @@ KINDS = (
     "slowdown",
     "imbalance",
     "saturation",
+    "restart",
 )
 """Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
 
@@ -93,8 +94,11 @@ class Findings:
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:
-    """Decide whether a diagnosis is no trouble: a limit of a cluster that is used well, or other work than before."""
-    return diagnosis.kind in ("saturation", "slowdown") and diagnosis.severity == "info"
+    """Decide whether a diagnosis is no trouble.
+
+    That is a limit of a cluster that is used well, other work than before, or what a restart has cost and gained.
+    """
+    return diagnosis.kind in ("saturation", "slowdown", "restart") and diagnosis.severity == "info"
 
 
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:

@@ -72,6 +72,14 @@ class RunFacts:
         return self.work == other.work
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Training that steps belong to: its size in replicas, and its facts."""
+
+    size: int
+    facts: RunFacts
+
+
 def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
     """Yield what differs, each as a phrase such as `TensorFlow 2.17.0, before 2.16.1`."""
     old, new = before.work, now.work

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tfscale.core.analysis.baselines.baseline import OWN, PARTS, Baseline, BaselineStore
-from tfscale.core.analysis.baselines.run_facts import BaselineKey, RunFacts, Work, changes, is_all_known
+from tfscale.core.analysis.baselines.run_facts import BaselineKey, RunFacts, Trained, Work, changes, is_all_known
 from tfscale.core.analysis.baselines.step_blocks import NEWEST, WARM_UP, StepBlocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
@@ -115,6 +115,13 @@ class SlowdownWatch:
     def open(self) -> list[Diagnosis]:
         """The open `slowdown`: at most one."""
         return [self._open] if self._open else []
+
+    @property
+    def trained(self) -> Trained | None:
+        """Training that the newest steps belong to; None before a step."""
+        if self._spell is None:
+            return None
+        return Trained(self._spell.size, replace(self._identity.facts, work=self._spell.work))
 
     def fold(
         self,

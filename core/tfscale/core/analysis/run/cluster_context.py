@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 from tfscale.core.analysis.baselines.baseline import BaselineStore
-from tfscale.core.analysis.baselines.run_facts import RunIdentity, Work
+from tfscale.core.analysis.baselines.run_facts import RunIdentity, Trained, Work
 from tfscale.core.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
 from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.core.analysis.causes.vitals import Samples, Vitals
@@ -89,6 +89,11 @@ class ClusterContext:
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, up to when a task ran last."""
         return self._goodput.spent(self._ran)
+
+    @property
+    def trained(self) -> Trained | None:
+        """Training that the newest steps belong to; None before a step."""
+        return self._slowdown.trained
 
     def explain(
         self,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.steps.newest_steps import NewestSteps, Paced
 from tfscale.core.analysis.steps.phases import others_median
 from tfscale.core.analysis.steps.staleness import Staleness, Updates, staleness
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
@@ -97,6 +98,23 @@ class AsynchronousWorkers:
         recent = [ends[ends >= since] for ends in self._ends.values()]
         rates = [rate for ends in recent if (rate := steps_per_second(ends)) is not None]
         return sum(rates) if rates else None
+
+    def newest_steps(self) -> NewestSteps | None:
+        """Return the newest steps, each worker's by its name, numbered in the chief's attempt; None before the first.
+
+        Steps at their own pace have no global step.
+        """
+        ends = {name: table.newest_end(name) for name, table in self._tables.items()}
+        if not ends:
+            return None
+        lead = max(ends, key=lambda name: (self._tables[name].attempt(name), np.nan_to_num(ends[name])))
+        attempt = self._tables[lead].attempt(lead)
+        paces = {
+            name: Paced(self._attempts[name], newest, recent)
+            for name, recent in self._ends.items()
+            if (newest := self._tables[name].newest(name)) is not None and self._tables[name].attempt(name) == attempt
+        }
+        return NewestSteps(attempt, self._tables[lead].part(lead), ends[lead], None, paces)
 
     def slowdown(self) -> float | None:
         """Return the cost of the open stragglers (see `async_pace.shortfall`), None while no worker is heard."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.steps.newest_steps import ALL, NewestSteps, Paced
 from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
@@ -39,6 +40,8 @@ class SynchronousSubjects:
         self.diagnoses: list[Diagnosis] = []
         self.ends = np.empty(0)
         """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
+        self._leader: str | None = None
+        """That subject; None while nobody's steps arrive."""
         self._attempts: dict[str, tuple[int, int, int]] = {}
         """(generation, attempt, part) of each subject when it was last judged."""
 
@@ -71,6 +74,17 @@ class SynchronousSubjects:
         """Return steps a second of the subject that is furthest, of those after `since`; None for fewer than two."""
         return steps_per_second(self.ends[self.ends >= since])
 
+    def newest_steps(self) -> NewestSteps | None:
+        """Return the newest steps, which are those of the subject that is furthest; None before the first."""
+        table, name = self.table, self._leader
+        if name is None:
+            name = max(table.subjects(), key=lambda subject: table.newest(subject) or 0, default=None)
+        if name is None or (newest := table.newest(name)) is None:
+            return None
+        paces = {} if self._leader is None else {ALL: Paced(table.attempt(name), newest, self.ends)}
+        known = table.attempt(name), table.part(name), table.newest_end(name), table.global_step(name)
+        return NewestSteps(*known, paces)
+
     def summaries(self) -> dict[str, SubjectSummary]:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))
 
@@ -100,6 +114,7 @@ class SynchronousSubjects:
         """Return the subjects whose frames still arrive."""
         newest = {subject: self.table.newest(subject) or 0 for subject in running}
         leader = max(newest, key=lambda subject: newest[subject], default=None)
+        self._leader = leader
         self.ends = self.table.recent(leader, SECONDS, STEPS) if leader else np.empty(0)
         if leader is None:
             return []

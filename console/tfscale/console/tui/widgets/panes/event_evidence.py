@@ -10,7 +10,7 @@ from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.gpu_price import hours_text
-from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
+from tfscale.core.text import celsius, clock, count, data_rate, data_size, duration, elapsed, percent, step_time
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "noticed": clock,
@@ -20,12 +20,25 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(("sent", "received", "swapping"), data_rate),
     **dict.fromkeys(("link", "bus_bandwidth"), partial(data_size, unit="bit/s")),
     "temperature": celsius,
-    "rate": "{:.3g} steps/s".format,
+    **dict.fromkeys(("rate", "rate_before"), "{:.3g} steps/s".format),
+    **dict.fromkeys(("lost_seconds", "idle_seconds", "paid_back_after"), duration),
     "gpu_hours_per_hour": partial(hours_text, digits=2),
     "money_per_hour": "{:,.2f}".format,
     **dict.fromkeys(
         (
-            *("cost", "share", "fraction", "link_fraction", "input_share", "throttled", "heat", "power_brake"),
+            *(
+                "cost",
+                "gained",
+                "expected",
+                "noise",
+                "share",
+                "fraction",
+                "link_fraction",
+                "input_share",
+                "throttled",
+                "heat",
+                "power_brake",
+            ),
             *("power_cap", "clock", "clock_to_peers", "cpu", "cpu_pressure", "cpu_pressure_of_peers"),
             *("memory", "memory_pressure", "gpu", "gpu_memory"),
         ),
