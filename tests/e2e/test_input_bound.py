@@ -11,7 +11,7 @@ from task_cluster import run_program
 PROGRAM = Path(__file__).parent / "programs" / "input_bound.py"
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.alone
 @pytest.mark.tensorflow
 def test_of_two_equally_slow_inputs_none_is_said_to_cost_what_its_repair_would_not_gain(tmp_path: Path) -> None:
