@@ -274,7 +274,8 @@ async def training(settings: AgentSettings, *, is_inside: bool) -> AsyncIterator
     path = Path(Journal(settings.files.journal).entry.socket or "")
     async with connected(path) as process:
         hello = report_pb2.Hello(schema_version=1, task=str(settings.task), generation=1, attempt=1, pid=1)
-        steps = telemetry_pb2.StepBatch(subject=str(settings.task), sequence=range(9), end=map(float, range(1, 10)))
+        name = str(settings.task)
+        steps = telemetry_pb2.StepBatch(subject=name, reporter=name, sequence=range(9), end=map(float, range(1, 10)))
         collective = telemetry_pb2.Collective(entered=9 + is_inside, left=9)
         process.say(report_pb2.TaskReport(hello=hello, steps=[steps], collective=collective))
         yield
