@@ -15,7 +15,7 @@ pytestmark = pytest.mark.alone
 DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
 """Seconds of the straggler rule's window for two and three workers."""
-EQUAL_SECONDS = 180
+EQUAL_SECONDS = 120
 """Seconds for which equal workers train."""
 
 
