@@ -35,20 +35,29 @@ def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
 
     `onset` is the block from which on a subject may be slower: the rise from the block before it is no noise.
     """
-    error, memory = standard_error(levels, length, onset)
+    sides = _either_side(levels, onset)
+    error, memory = _standard_error(sides, length)
     independent = len(levels) * (1 - memory**2) / (1 + memory**2) * min(max(1, levels.shape[1] - 1), 4)
-    skew = _skewness(levels, onset) * math.sqrt(_variance_of_mean(memory, length))
+    skew = _skewness(sides) * math.sqrt(_variance_of_mean(memory, length))
     return error * _skewed(quantile(chance, max(2.0, independent - 2)), skew)
 
 
 def standard_error(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
     """Return ((n,) standard errors of the middle of `length` blocks, correlation of neighbouring blocks)."""
-    before, after = _without_outliers(levels[:onset]), _without_outliers(levels[onset:])
-    error, finest, size = np.zeros(levels.shape[1]), 0.0, 1
-    series = max(1, levels.shape[1] - 1)
-    while size == 1 or (_is_enough(len(levels) // size, series) and length >= 2 * size):
-        parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
-        if sum(map(len, parts)) < min(_FEWEST_EACH, len(levels)):
+    return _standard_error(_either_side(levels, onset), length)
+
+
+def _either_side(levels: Floats, onset: int) -> tuple[Floats, Floats]:
+    return _without_outliers(levels[:onset]), _without_outliers(levels[onset:])
+
+
+def _standard_error(sides: tuple[Floats, Floats], length: int) -> tuple[Floats, float]:
+    blocks, subjects = sum(map(len, sides)), sides[0].shape[1]
+    error, finest, size = np.zeros(subjects), 0.0, 1
+    series = max(1, subjects - 1)
+    while size == 1 or (_is_enough(blocks // size, series) and length >= 2 * size):
+        parts = [part for part in (_coarse(side, size) for side in sides) if len(part) >= 3]
+        if sum(map(len, parts)) < min(_FEWEST_EACH, blocks):
             break
         coarse, memory = _autoregressive(parts, length / size)
         error, finest = np.maximum(error, coarse), memory if size == 1 else finest
@@ -67,13 +76,13 @@ def quantile(chance: float, freedom: float) -> float:
     return math.sqrt(freedom * math.expm1(min(z * z / freedom, 50.0)))
 
 
-def _skewness(levels: Floats, onset: int) -> float:
+def _skewness(sides: tuple[Floats, Floats]) -> float:
     """Return the skewness of the blocks around their means on either side of the onset, pooled; at least 0.
 
     Stalls and bursts make a few blocks much longer and none much shorter: windows that have several of them by chance
     are more frequent than a normal distribution has them.
     """
-    parts = [_without_outliers(part) for part in (levels[:onset], levels[onset:]) if len(part) >= 3]
+    parts = [side for side in sides if len(side) >= 3]
     if not parts:
         return 0.0
     values = np.concatenate([part - part.mean(axis=0) for part in parts])

@@ -308,7 +308,7 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     `wander` is a factor on what the noise reaches.
     """
     doubt = wander * margin(levels, length, onset, chance)[0]
-    if level >= doubt + _difference(levels[:, 1:], len(levels)):
+    if level >= doubt and level >= doubt + _difference(levels[:, 1:], len(levels)):
         return True
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
