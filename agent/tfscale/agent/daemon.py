@@ -33,7 +33,7 @@ from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec, shown_command
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import probe_site, report_socket
-from tfscale.agent.supervision.transitions import how_it_ended
+from tfscale.agent.supervision.transitions import has_finished, how_it_ended
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
@@ -267,7 +267,7 @@ class Daemon:
                 self._job(self._join())
             return
         self._gang.resume()
-        if self._settings.leads and _ended_well(status):
+        if self._settings.leads and has_finished(status):
             self._job(self._finish())
         self._recovery.look()
         if not cold and not self._supervisor.alive and self._journal.entry.ended_by is not None:
@@ -354,7 +354,7 @@ class Daemon:
     def _on_change(self, status: TaskStatus) -> None:
         self._publish()
         self._call_safely("recovery", self._recovery.look)
-        if self._settings.leads and _ended_well(status) and not self._recovery.is_pending:
+        if self._settings.leads and has_finished(status) and not self._recovery.is_pending:
             self._job(self._finish())
         else:
             self._leave_with_task(status)
@@ -479,8 +479,3 @@ def _task_spec(settings: AgentSettings) -> TaskSpec:
         log_size=settings.log_size,
         log_keep=settings.log_keep,
     )
-
-
-def _ended_well(status: TaskStatus) -> bool:
-    end = status.exit
-    return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested

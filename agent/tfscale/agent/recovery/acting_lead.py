@@ -21,13 +21,14 @@ from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
 from tfscale.agent.recovery.restart_rule import why_left
+from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.task_failure import SETTLE
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records import TaskStatus
 from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
@@ -280,8 +281,8 @@ class ActingLead:
         serves = set(incident.scope) & set(plan_finish(self._spec, self._strategy()))
         tasks = tuple(dict.fromkeys((*incident.scope, *([lead] if serves else []))))
         statuses = await self._statuses(tasks)
-        has_finished = (task for task, status in zip(tasks, statuses, strict=True) if status and _ended_well(status))
-        return next((task for task in has_finished if self._policy.of(task.role) is not RestartPolicy.ALWAYS), None)
+        finished = (task for task, status in zip(tasks, statuses, strict=True) if status and has_finished(status))
+        return next((task for task in finished if self._policy.of(task.role) is not RestartPolicy.ALWAYS), None)
 
     async def _give_up(self, incident: Incident, budget: RestartBudget, why: str) -> Verdict:
         task, how = incident.cause()
@@ -325,8 +326,3 @@ class ActingLead:
 
 def _jittered(pause: float) -> float:
     return pause * (1.0 + random.uniform(0.0, _JITTER))
-
-
-def _ended_well(status: TaskStatus) -> bool:
-    end = status.exit
-    return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested

@@ -58,6 +58,12 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
     logger.log(logging.INFO if end.well else logging.ERROR, "%s %s", process, how)
 
 
+def has_finished(status: TaskStatus) -> bool:
+    """Decide whether a task has ended well by itself; one that was asked to end has not."""
+    end = status.exit
+    return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
+
+
 def how_it_ended(end: Exit) -> str:
     return f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
 
