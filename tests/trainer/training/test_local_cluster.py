@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.training.local_cluster import local_cluster, uninterrupted
 
@@ -23,6 +25,14 @@ def test_the_cluster_has_ended_when_its_tasks_have(tmp_path: Path) -> None:
         logs = [cluster.task_log(task) for task in cluster.agents]
         assert [log.splitlines()[1] for log in logs] == [b"worker:0", b"worker:1"]
         assert cluster.task_log(next(iter(cluster.agents)), len(logs[0]) - 5) == logs[0][-5:]
+
+
+def test_all_agents_can_be_reached_when_the_block_is_entered(tmp_path: Path) -> None:
+    with local_cluster(
+        tmp_path, "served", {"worker": 3}, [sys.executable, "-c", "import time; time.sleep(600)"]
+    ) as cluster:
+        for address in load_cluster(cluster.path).agents.values():
+            socket.create_connection((address.host, address.port)).close()
 
 
 def test_a_task_that_fails_is_told_while_others_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.cluster_spec import Address, load_cluster
 from tfscale.core.cluster.local.loopback_cluster import write_local_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task
@@ -136,7 +137,9 @@ def local_cluster(
     flags: Sequence[str] = (),
     held: Sequence[int] = (),
 ) -> Iterator[LocalCluster]:
-    """Start an agent for each task; end them, and with them the tasks, when the block ends.
+    """Start an agent for each task, and enter the block once all can be reached, or have ended.
+
+    They are ended, and with them the tasks, when the block ends.
 
     Args:
         folder: holds the cluster file, logs and states.
@@ -154,6 +157,8 @@ def local_cluster(
             with uninterrupted():
                 variables = ALONE if sum(tasks.values()) == 1 else SHARED
                 agents[task] = _start_agent(path, task, command, flags, variables, held)
+        for task, agent in agents.items():
+            _wait_until_served(spec.agents[task], agent)
         yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
     finally:
         end(list(agents.values()))
@@ -180,6 +185,14 @@ def _start_agent(
             preexec_fn=functools.partial(_end_with, os.getpid()),
             pass_fds=held,
         )
+
+
+def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None:
+    """Wait until an agent listens, or has ended: a console that is earlier warns that the link to it is down."""
+    while agent.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((address.host, address.port), timeout=1):
+            return
+        time.sleep(0.05)
 
 
 def _end_with(parent: int) -> None:
