@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
+from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.settings import AgentSettings
@@ -42,11 +43,14 @@ NEEDED: dict[str, CallerRole | None] = {
     "Examine": CallerRole.OPERATOR,
     "Reach": CallerRole.OPERATOR,
     "Send": CallerRole.OPERATOR,
+    "Seat": None,
+    "Place": CallerRole.AGENT,
+    "Uncordon": CallerRole.OPERATOR,
 }
 """Least role for each call, None for those that are open to all who reach the agent. Others need an agent's."""
 
 
-_GUARDED = frozenset({f"/{SERVICE_NAME}", f"/{PREFLIGHT_NAME}"})
+_GUARDED = frozenset({f"/{SERVICE_NAME}", f"/{PREFLIGHT_NAME}", f"/{PLACEMENT_NAME}"})
 
 
 @dataclass(frozen=True, slots=True)

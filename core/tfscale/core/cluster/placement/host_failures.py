@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, time_text
 
@@ -33,3 +34,9 @@ class HostFailures:
         """Return why a host is cordoned, empty where it is not."""
         count = len(self.by_host.get(host, ()))
         return f"failed {count} times within {time_text(policy.period)}" if count >= policy.cordon_after else ""
+
+
+def parse_host_failures(given: Mapping[str, Any]) -> HostFailures:
+    """Return the failures of an object of the journal. Raises ValueError, TypeError and AttributeError."""
+    by_host = given.get("by_host", {})
+    return HostFailures({str(host): tuple(map(float, times)) for host, times in by_host.items()})

@@ -49,6 +49,11 @@ class Placement:
         return json.dumps({"generation": self.generation, "seats": seats, "cordoned": dict(self.cordoned)})
 
 
+def may_move(spec: ClusterSpec) -> bool:
+    """Decide whether tasks of this cluster may ever sit elsewhere than in the file."""
+    return bool(spec.spares) or (spec.recovery is not None and spec.recovery.min_workers is not None)
+
+
 def file_spec(spec: ClusterSpec) -> ClusterSpec:
     """Return the spec as the cluster file has it."""
     return spec.written or spec
