@@ -110,6 +110,7 @@ class Daemon:
             self._reports,
             self._take_stack,
             self._on_verdict,
+            self._mover,
         )
         self._server: AgentServer | None = None
         self._report_server: ReportServer | None = None

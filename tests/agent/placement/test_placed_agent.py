@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import grpc
 import pytest
 from loopback import free_addresses
 from running_agents import W0, W1, W2, named, runs, stub
-from tfscale.agent.placement import placed_agent
+from tfscale.agent.placement import mover, placed_agent
 from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
+from tfscale.agent.recovery import acting_lead
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_spec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import TaskStatus
 from tfscale.v1 import agent_pb2, placement_pb2, placement_pb2_grpc
 
-MakeCluster = Callable[[int], ClusterSpec]
 MakeSettings = Callable[..., AgentSettings]
 TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], flush=True); time.sleep(60)")
 
@@ -45,15 +49,38 @@ async def seat(settings: AgentSettings) -> AsyncIterator[list[Life]]:
 
 
 class Cluster:
-    """Three workers and a spare, each with the settings of its agent."""
+    """Three workers and spares, each on a host of its own, with the settings of its agent."""
 
-    def __init__(self, spec: ClusterSpec, make_settings: MakeSettings) -> None:
-        (self.spare,) = spec.spares
-        self.spec = spec
+    def __init__(self, make_settings: MakeSettings, spares: int = 1, **policy: Any) -> None:
+        ports = [parse_address(each).port for each in free_addresses(2 * (3 + spares))]
+        pairs = [
+            (
+                Address(f"127.0.0.{number + 2}", ports[2 * number]),
+                Address(f"127.0.0.{number + 2}", ports[2 * number + 1]),
+            )
+            for number in range(3 + spares)
+        ]
+        recovery = RecoveryPolicy(
+            dict.fromkeys(Role, RestartPolicy.ON_FAILURE), **{"backoff": 0.1, "most_backoff": 0.2, **policy}
+        )
+        self.spec = ClusterSpec(
+            name="test",
+            tasks={task: place for task, (_, place) in zip((W0, W1, W2), pairs, strict=False)},
+            agents={task: agent for task, (agent, _) in zip((W0, W1, W2), pairs, strict=False)},
+            spares=dict(pairs[3:]),
+            recovery=recovery,
+        )
+        spec = self.spec
         self.seats = {
             str(task): make_settings(spec, task, seat=spec.agents[task], command=TELLS) for task in spec.tasks
         }
-        self.seats["spare"] = make_settings(spec, spec.lead, seat=self.spare, listen=self.spare, command=TELLS)
+        for spare in spec.spares:
+            self.seats["spare"] = make_settings(spec, spec.lead, seat=spare, listen=spare, command=TELLS)
+
+    @property
+    def spare(self) -> Address:
+        (spare,) = self.spec.spares
+        return spare
 
     def now(self, placement: Placement, task: Task) -> AgentSettings:
         """Return the settings of the agent that holds a task."""
@@ -62,11 +89,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(make_cluster: MakeCluster, make_settings: MakeSettings) -> Cluster:
-    agent, place = map(parse_address, free_addresses(2))
-    recovery = RecoveryPolicy(dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=0.1, most_backoff=0.2)
-    spec = replace(make_cluster(3), spares={agent: place}, recovery=recovery)
-    return Cluster(spec, make_settings)
+def cluster(make_settings: MakeSettings) -> Cluster:
+    return Cluster(make_settings)
 
 
 async def restart_without(settings: AgentSettings, name: str) -> list[agent_pb2.Progress]:
@@ -120,7 +144,7 @@ async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cl
             await runs(cluster.seats[str(task)])
         progress = await restart_without(cluster.seats["worker:0"], "worker:1")
         assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
-        assert "worker:1 to 127.0.0.1" in progress[0].message
+        assert "worker:1 to 127.0.0.5" in progress[0].message
         placement = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
         assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
         workers = [str(cluster.spec.tasks[W0]), str(cluster.spec.spares[cluster.spare]), str(cluster.spec.tasks[W2])]
@@ -190,3 +214,78 @@ async def test_an_agent_that_comes_back_waits_as_a_spare(cluster: Cluster) -> No
         lives = await stack.enter_async_context(seat(cluster.seats["worker:1"]))
         assert await placement_at(cluster.seats["worker:1"], lambda each: each.generation) == placement
         assert isinstance(lives[-1], SpareDaemon)
+
+
+def kill(status: TaskStatus) -> None:
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting_lead, "SETTLE", 0.2)
+    monkeypatch.setattr(acting_lead, "_MOVE_AGAIN", 0.5)
+    monkeypatch.setattr(mover, "_LOOK", 0.3)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_dead_host_is_left_out_by_the_agents_alone(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, replace_after=0.5)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:1" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert "restarted by itself after worker:2 was killed" in statuses[0].reason
+        assert "worker:1 to 127.0.0.5" in statuses[0].reason
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_host_that_failed_again_and_again_is_cordoned_until_somebody_uncordons_it(
+    make_settings: MakeSettings,
+) -> None:
+    cluster = Cluster(make_settings, cordon_after=1)
+    host = cluster.spec.agents[W1].host
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        kill(before[W1])
+        placement = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
+        assert placement.seats[W1] == cluster.spare
+        assert placement.cordoned == {host: "failed 1 time within 1 h"}
+        for task in (W0, W1, W2):
+            await placed(cluster.now(placement, task))
+        lead = cluster.seats["worker:0"]
+        async with open_channel(lead.listen, cluster.spec) as channel:
+            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
+            async with asyncio.timeout(10):
+                await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True)
+        after = await placement_at(cluster.seats["worker:2"], lambda each: not each.cordoned)
+        assert after.seats == placement.seats
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, spares=0, replace_after=0.5, min_workers=2)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:1" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        small = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
+        assert small.seats == {W0: cluster.spec.agents[W0], W1: cluster.spec.agents[W2]}
+        for task in (W0, W1):
+            await placed(cluster.now(small, task))
+        await stack.enter_async_context(seat(cluster.seats["worker:1"]))
+        large = await placement_at(cluster.seats["worker:0"], lambda each: len(each.seats) == 3)
+        assert large.seats == {**small.seats, W2: cluster.spec.agents[W1]}
+        statuses = [await placed(cluster.now(large, task)) for task in (W0, W1, W2)]
+        assert "with more workers" in statuses[0].reason

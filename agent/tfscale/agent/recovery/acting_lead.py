@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
 from tfscale.agent.recovery.restart_rule import why_left
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.placement.placement import PlacementError
 from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -41,6 +43,8 @@ _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()
 """Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
+_MOVE_AGAIN = 10.0
+"""Seconds between two tries to place tasks anew: each asks all agents."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 
@@ -61,7 +65,10 @@ async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task])
 
 
 class ActingLead:
-    """Decisions of one agent about failures, while it is the acting lead."""
+    """Decisions of one agent about failures, while it is the acting lead.
+
+    `mover` is None where tasks stay where the cluster file has them.
+    """
 
     def __init__(
         self,
@@ -74,10 +81,12 @@ class ActingLead:
         strategy: Callable[[], str | None],
         reached: Callable[[], Progress],
         stacks: HangStacks,
+        mover: Mover | None = None,
     ) -> None:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
         self._strategy, self._reached, self._stacks = strategy, reached, stacks
+        self._mover = mover
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
         self._alone_until = 0.0
@@ -160,20 +169,21 @@ class ActingLead:
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
-        budget = self._budget(incident)
+        budget, cordoned = self._budget(incident), await self._count_failure(incident)
         pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
         while (verdict := await self._decided(incident, budget)) is None:
             await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
             if (verdict := await self._decided(incident, budget)) is not None:
                 break
             try:
-                operation = await self._command(incident, budget)
+                moved = await self._moved(incident, budget, cordoned)
+                operation = moved or await self._command(incident, budget)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
             budget = budget.after_restart(time.time())
             await self._keep(budget)
-            if await self._carried_out(incident, operation):
+            if await self._carried_out(incident, operation, budget):
                 return _OVER
             budget = budget.after_end(self._progress(incident), time.time(), self._policy)
             pause = _jittered(budget.pause(self._policy))
@@ -193,8 +203,52 @@ class ActingLead:
         if isinstance(error, Busy):
             return _LOOK
         incident.trouble = str(error)
-        self._tell(incident, f"{error}; it is tried again")
-        return _jittered(budget.pause(self._policy, incident.tries))
+        self._note_trouble(incident, f"{error}; it is tried again")
+        pause = _jittered(budget.pause(self._policy, incident.tries))
+        left = self._until_move(incident)
+        return pause if left is None else min(pause, max(_LOOK, left))
+
+    def _note_trouble(self, incident: Incident, words: str) -> None:
+        if incident.troubled is None:
+            incident.troubled = asyncio.get_running_loop().time()
+        self._tell(incident, f"{words}; {incident.obstacle}" if incident.obstacle else words)
+
+    def _until_move(self, incident: Incident) -> float | None:
+        """Return the seconds until tasks are placed without the hosts that hinder their restart, None for never."""
+        if self._mover is None or incident.troubled is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        due = incident.troubled + self._policy.replace_after
+        return max(0.0, due - now, 0.0 if incident.move_tried is None else incident.move_tried + _MOVE_AGAIN - now)
+
+    async def _count_failure(self, incident: Incident) -> dict[str, str]:
+        """Count the failure for the host on which it began; return the reason to cordon it, by host, if there is one.
+
+        A task that ended because its peer was gone says nothing about its own host.
+        """
+        if self._mover is None or incident.is_hang or incident.first().followed:
+            return {}
+        host = self._spec.agents[incident.cause()[0]].host
+        failures = self._journal.entry.host_failures.after(host, time.time(), self._policy)
+        await self._journal.update(host_failures=failures)
+        why = failures.why_cordoned(host, self._policy)
+        return {host: why} if why else {}
+
+    async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
+        """Begin a restart without a host that is dead or failed repeatedly; None where tasks stay where they are."""
+        is_first = cordoned and incident.move_tried is None
+        if self._mover is None or not (is_first or self._until_move(incident) == 0.0):
+            return None
+        incident.move_tried = asyncio.get_running_loop().time()
+        try:
+            operation = await self._mover.replace(self._reason(incident, budget), cordoned)
+        except PlacementError as error:
+            if str(error) != incident.obstacle:
+                _logger.warning("%s", error)
+            incident.obstacle = str(error)
+            return None
+        self._launched(incident, operation)
+        return operation
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may be the consequence of another one, whose report is still to come."""
@@ -304,21 +358,32 @@ class ActingLead:
         incident.words = words
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
-        task, how = incident.cause()
-        reason = f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
-        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
-        incident.launched, incident.is_under_way = operation.intent.generation, True
-        incident.words, incident.trouble, incident.tries = "", "", 0
+        operation = await self._gang.command(Verb.RESTART, incident.reports, self._reason(incident, budget), None)
+        self._launched(incident, operation)
         return operation
 
-    async def _carried_out(self, incident: Incident, operation: Operation) -> bool:
-        """Wait until the restart is carried out; return whether its tasks were started."""
+    def _reason(self, incident: Incident, budget: RestartBudget) -> str:
+        task, how = incident.cause()
+        return f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
+
+    def _launched(self, incident: Incident, operation: Operation) -> None:
+        incident.launched, incident.is_under_way = operation.intent.generation, True
+        incident.words, incident.trouble, incident.obstacle, incident.tries = "", "", "", 0
+        incident.troubled = None
+
+    async def _carried_out(self, incident: Incident, operation: Operation, budget: RestartBudget) -> bool:
+        """Wait until the restart is carried out; return whether its tasks were started.
+
+        A host that dies meanwhile is left out by another restart in its place.
+        """
         while not operation.carried_out.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
                     await operation.carried_out.wait()
             if operation.complaint:
-                self._tell(incident, operation.complaint)
+                self._note_trouble(incident, operation.complaint)
+                with contextlib.suppress(GangError):
+                    operation = await self._moved(incident, budget, {}) or operation
         incident.is_under_way = False
         return operation.is_settled
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, time_text
+from tfscale.core.text import plural
 
 _MOST_HOSTS = 1024
 """Hosts whose failures are kept: the journal stays short."""
@@ -33,7 +34,9 @@ class HostFailures:
     def why_cordoned(self, host: str, policy: RecoveryPolicy) -> str:
         """Return why a host is cordoned, empty where it is not."""
         count = len(self.by_host.get(host, ()))
-        return f"failed {count} times within {time_text(policy.period)}" if count >= policy.cordon_after else ""
+        return (
+            f"failed {plural(count, 'time')} within {time_text(policy.period)}" if count >= policy.cordon_after else ""
+        )
 
 
 def parse_host_failures(given: Mapping[str, Any]) -> HostFailures:
