@@ -22,12 +22,17 @@ from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.settings import AgentSettings
+from tfscale.console.engine.events import FrameArrived
+from tfscale.console.sources import Inbox
+from tfscale.console.sources.live import LiveSource
+from tfscale.console.transport.channels import Channels, CommandError
+from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_spec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import TaskStatus
+from tfscale.core.records import Stage, TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, placement_pb2, placement_pb2_grpc
 
 MakeSettings = Callable[..., AgentSettings]
@@ -289,3 +294,42 @@ async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: M
         assert large.seats == {**small.seats, W2: cluster.spec.agents[W1]}
         statuses = [await placed(cluster.now(large, task)) for task in (W0, W1, W2)]
         assert "with more workers" in statuses[0].reason
+
+
+async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluster) -> None:
+    channels, inbox = Channels(cluster.spec), Inbox()
+    newest: dict[Task, FrameArrived] = {}
+
+    async def take() -> None:
+        while True:
+            await inbox.wait()
+            newest.update({event.task: event for event in inbox.take(100) if isinstance(event, FrameArrived)})
+
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        jobs = [asyncio.create_task(job) for job in (LiveSource(channels).run(inbox), take())]
+        commands = AgentCommands(channels)
+        stages = [each async for each in commands.restart_without(cluster.spec.agents[W0].host)]
+        assert stages[-1].stage is Stage.DONE and stages[-1].message.startswith("placed")
+        async with asyncio.timeout(20):
+            while not all(  # noqa: ASYNC110 - it is three tasks that are waited for
+                task in newest
+                and newest[task].frame.status.generation == stages[-1].generation
+                and newest[task].frame.status.state is TaskState.RUNNING
+                for task in (W0, W1, W2)
+            ):
+                await asyncio.sleep(0.1)
+        assert channels.address(W0) == cluster.spare
+        fresh = Channels(cluster.spec)
+        await fresh.locate()
+        assert fresh.placement == channels.placement
+        with pytest.raises(CommandError, match=r"'127\.0\.0\.2' is not cordoned"):
+            await AgentCommands(fresh).uncordon("127.0.0.2")
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await channels.close()
+        await fresh.close()

@@ -27,6 +27,7 @@ from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import OLDEST_SCHEMA, Description
@@ -115,10 +116,17 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             _logger.debug("%s watches", context.peer())
+            told = self._placement()
             yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
             async for frame in watcher:
+                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
+                    told = self._placement()
+                    yield wire.snapshot_reply(schema, self._describe(), ())
                 yield wire.frame_reply(schema, frame)
             yield wire.farewell_reply(schema, self._feed.task_goes_on)
+
+    def _placement(self) -> Placement | None:
+        return None if self._seat is None else self._seat.placement
 
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
