@@ -148,8 +148,7 @@ class Daemon:
         return self._exit_status() if self._settings.exit_with_task else 0
 
     async def _startup(self) -> None:
-        if placed_in := self._settings.cluster.placed_in:
-            await self._journal.update(generation=placed_in)
+        await self._take_place()
         status = await self._local.adopt()
         self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
@@ -168,6 +167,12 @@ class Daemon:
             _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
         if self._mover is not None and settings.leads:
             self._job(self._mover.keep())
+
+    async def _take_place(self) -> None:
+        """Write down that the own task is in the placement of now, and that its command has been carried out."""
+        entry, placed_in = self._journal.entry, self._settings.cluster.placed_in
+        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= placed_in
+        await self._journal.update(generation=placed_in, intent=None if is_old else entry.intent)
 
     async def _tick(self, announcement: Announcement) -> None:
         while True:
@@ -273,7 +278,8 @@ class Daemon:
 
     def _leave_for_placement(self) -> None:
         """End, so that the daemon of the task that this seat holds now can begin."""
-        if not self._leave.is_set():
+        is_followed = self._seat is None or self._seat.placement.seats == self._settings.cluster.agents
+        if not is_followed and not self._leave.is_set():
             self.moves = True
             self._leave.set()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 from collections.abc import Callable
 
 from tfscale.agent.daemon import Daemon, task_spec
@@ -32,15 +34,21 @@ async def run(settings: AgentSettings, begun: Callable[[Life], None] = lambda _:
         placed = seat.settings()
         if placed is None:
             life: Life = SpareDaemon(settings, seat)
-            begun(life)
-            status = await life.run()
+            status = await _lived(life, begun)
         else:
             with sole_agent(placed), shown_output(placed):
                 life = Daemon(placed, seat, seat_peers(placed, seat.address))
-                begun(life)
-                status = await life.run()
+                status = await _lived(life, begun)
         if not life.moves:
             return status
+
+
+async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
+    """Run a daemon, and return its exit status. A signal that comes before it serves is for it, and none is lost."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, life.leave)
+    begun(life)
+    return await life.run()
 
 
 def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]:

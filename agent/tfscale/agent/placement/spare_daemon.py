@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-import signal
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from tfscale.agent import wire
+from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
@@ -50,8 +50,7 @@ class SpareDaemon:
         audit = settings.files.folder / "spare.audit.jsonl"
         server = AgentServer(settings, self, self._certificates, self._token, audit)
         with announced(self._local_agent(), os.environ) as announcement:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self.leave)
+            asyncio.get_running_loop().add_signal_handler(HAND_OVER, self.leave)
             await server.start()
             _logger.info("serving %s; run %s: holds no task, and waits for one", settings.listen, settings.run)
             ticks = asyncio.create_task(self._tick(announcement))

@@ -72,7 +72,7 @@ class ClusterState:
         roles = {task.role for task in self._spec.tasks}
         # Under ParameterServer the chief only hands out the work.
         training = {Role.WORKER} if Role.PS in roles else {Role.CHIEF, Role.WORKER}
-        return frozenset(task for task in self._spec.tasks if task.role in training)
+        return frozenset(task for task in self._placement.seats if task.role in training)
 
     def fold(self, event: Event) -> None:
         """Take in one event. Every event is folded exactly once, in order of arrival."""
