@@ -125,6 +125,7 @@ class ClusterState:
             changes=changes,
             timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
             command=self._command,
+            cordoned=self._placement.cordoned,
             history=self._history,
         )
 
