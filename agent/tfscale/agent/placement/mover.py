@@ -164,6 +164,11 @@ class Mover:
         if not self._vacant(now) or not self._is_running():
             self._could_grow = 0
             return
+        held = set(now.seats.values())
+        free = [seat for seat in self._seats if seat not in held and seat.host not in now.cordoned]
+        if not await ask_all(self._seats, free):
+            self._could_grow = 0
+            return
         reports = await self._reports()
         usable = [seat for seat, report in reports.items() if not report.trouble]
         placed = place_tasks(self._spec, now, usable, self._fewest)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tfscale.agent.daemon import Daemon, task_spec
 from tfscale.agent.placement.seat import Seat
-from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement
+from tfscale.agent.placement.seat_peer import SeatPeer, ask_some, newest_placement
 from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import sole_agent
@@ -59,9 +59,13 @@ def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]
 
 
 async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
-    """Learn where tasks were placed while this agent was not there, and end one that it no longer holds."""
+    """Learn where tasks were placed while this agent was not there, and end one that it no longer holds.
+
+    Where none of those that it asks knows, the lead's agent tells it later.
+    """
     before, peers = seat.settings(), seat_peers(settings, seat.address)
-    newest = newest_placement((await ask_all(peers, peers)).values(), settings.cluster)
+    lead = next(iter(seat.placement.seats.values()))
+    newest = newest_placement(await ask_some(peers, lead), settings.cluster)
     if newest is None or not newest.is_newer(seat.placement):
         return
     await seat.accept(newest, "placed while its agent was not there", leaves=False)
