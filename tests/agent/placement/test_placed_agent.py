@@ -20,7 +20,7 @@ from running_agents import W0, W1, W2, named, runs, stub
 from tfscale.agent.placement import mover, placed_agent
 from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
-from tfscale.agent.recovery import acting_lead
+from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.sources import Inbox
@@ -229,8 +229,9 @@ def kill(status: TaskStatus) -> None:
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acting_lead, "SETTLE", 0.2)
-    monkeypatch.setattr(acting_lead, "_MOVE_AGAIN", 0.5)
+    monkeypatch.setattr(host_replacement, "_AGAIN", 0.5)
     monkeypatch.setattr(mover, "_LOOK", 0.3)
+    monkeypatch.setattr(failure_reporter, "_LEAD_PATIENCE", 0.5)
 
 
 @pytest.mark.usefixtures("_quick")
@@ -248,6 +249,22 @@ async def test_a_dead_host_is_left_out_by_the_agents_alone(make_settings: MakeSe
         statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
         assert "restarted by itself after worker:2 was killed" in statuses[0].reason
         assert "worker:1 to 127.0.0.5" in statuses[0].reason
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_the_host_of_the_lead_may_be_the_one_that_dies(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, replace_after=0.5)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:0" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W0: cluster.spare}
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert len({status.generation for status in statuses}) == 1
 
 
 @pytest.mark.usefixtures("_quick")

@@ -1,7 +1,8 @@
 """The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
 
-It is the lowest task in the cluster's order whose agent answers, normally the lead. Nothing but budgets is kept: agents
-repeat their reports until their tasks are started again, and so the next acting lead learns of them.
+It is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps nothing but budgets and
+the failures of hosts: agents repeat their reports until their tasks are started again, and so the next acting lead
+learns of them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
+from tfscale.agent.recovery.host_replacement import HostReplacement
 from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
 from tfscale.agent.recovery.restart_rule import why_left
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.placement.placement import PlacementError
 from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -43,8 +44,6 @@ _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()
 """Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
-_MOVE_AGAIN = 10.0
-"""Seconds between two tries to place tasks anew: each asks all agents."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 
@@ -86,7 +85,7 @@ class ActingLead:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
         self._strategy, self._reached, self._stacks = strategy, reached, stacks
-        self._mover = mover
+        self._replacement = HostReplacement(spec, policy, journal, mover)
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
         self._alone_until = 0.0
@@ -169,7 +168,7 @@ class ActingLead:
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
-        budget, cordoned = self._budget(incident), await self._count_failure(incident)
+        budget, cordoned = self._budget(incident), await self._replacement.count(incident)
         pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
         while (verdict := await self._decided(incident, budget)) is None:
             await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
@@ -205,50 +204,13 @@ class ActingLead:
         incident.trouble = str(error)
         self._note_trouble(incident, f"{error}; it is tried again")
         pause = _jittered(budget.pause(self._policy, incident.tries))
-        left = self._until_move(incident)
+        left = self._replacement.due_in(incident)
         return pause if left is None else min(pause, max(_LOOK, left))
 
     def _note_trouble(self, incident: Incident, words: str) -> None:
         if incident.troubled is None:
             incident.troubled = asyncio.get_running_loop().time()
         self._tell(incident, f"{words}; {incident.obstacle}" if incident.obstacle else words)
-
-    def _until_move(self, incident: Incident) -> float | None:
-        """Return the seconds until tasks are placed without the hosts that hinder their restart, None for never."""
-        if self._mover is None or incident.troubled is None:
-            return None
-        now = asyncio.get_running_loop().time()
-        due = incident.troubled + self._policy.replace_after
-        return max(0.0, due - now, 0.0 if incident.move_tried is None else incident.move_tried + _MOVE_AGAIN - now)
-
-    async def _count_failure(self, incident: Incident) -> dict[str, str]:
-        """Count the failure for the host on which it began; return the reason to cordon it, by host, if there is one.
-
-        A task that ended because its peer was gone says nothing about its own host.
-        """
-        if self._mover is None or incident.is_hang or incident.first().followed:
-            return {}
-        host = self._spec.agents[incident.cause()[0]].host
-        failures = self._journal.entry.host_failures.after(host, time.time(), self._policy)
-        await self._journal.update(host_failures=failures)
-        why = failures.why_cordoned(host, self._policy)
-        return {host: why} if why else {}
-
-    async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin a restart without a host that is dead or failed repeatedly; None where tasks stay where they are."""
-        is_first = cordoned and incident.move_tried is None
-        if self._mover is None or not (is_first or self._until_move(incident) == 0.0):
-            return None
-        incident.move_tried = asyncio.get_running_loop().time()
-        try:
-            operation = await self._mover.replace(self._reason(incident, budget), cordoned)
-        except PlacementError as error:
-            if str(error) != incident.obstacle:
-                _logger.warning("%s", error)
-            incident.obstacle = str(error)
-            return None
-        self._launched(incident, operation)
-        return operation
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may be the consequence of another one, whose report is still to come."""
@@ -360,6 +322,13 @@ class ActingLead:
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
         operation = await self._gang.command(Verb.RESTART, incident.reports, self._reason(incident, budget), None)
         self._launched(incident, operation)
+        return operation
+
+    async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
+        """Begin a restart without a host that is dead or failed repeatedly; None where tasks stay where they are."""
+        operation = await self._replacement.begin(incident, self._reason(incident, budget), cordoned)
+        if operation is not None:
+            self._launched(incident, operation)
         return operation
 
     def _reason(self, incident: Incident, budget: RestartBudget) -> str:

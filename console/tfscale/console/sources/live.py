@@ -44,6 +44,7 @@ PAST_FRAMES = 12_000
 """Most frames of the past that are requested of all agents together."""
 GATHERED = 0.1
 """Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
+_VACANT = "vacant: the gang is placed on fewer workers"
 
 
 class LiveSource:
@@ -119,7 +120,7 @@ class _Watch:
         delay = self._patience.first
         while True:
             if self._task not in self._channels.placement.seats:
-                self._set_link(LinkState.VACANT, "vacant: the gang trains with fewer workers")
+                self._set_link(LinkState.VACANT, _VACANT)
                 await asyncio.sleep(self._patience.longest)
                 continue
             try:
@@ -168,8 +169,9 @@ class _Watch:
         await self._inbox.room()
         if self._failure is not None:
             return
-        if self._channels.placement.seats.get(self._task) != self._dialled:
-            self._give_up(_LinkError(LinkState.DOWN, "its task is placed on another host now"))
+        if (seat := self._channels.placement.seats.get(self._task)) != self._dialled:
+            elsewhere = _LinkError(LinkState.DOWN, "the task is placed on another host now")
+            self._give_up(_LinkError(LinkState.VACANT, _VACANT) if seat is None else elsewhere)
             return
         try:
             self._take(calls.reply(data))
