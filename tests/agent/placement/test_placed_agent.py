@@ -17,6 +17,7 @@ import grpc
 import pytest
 from loopback import free_addresses
 from running_agents import W0, W1, W2, named, runs, stub
+from tfscale.agent.daemon import Daemon
 from tfscale.agent.placement import mover, placed_agent
 from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
@@ -350,3 +351,23 @@ async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluste
         await asyncio.gather(*jobs, return_exceptions=True)
         await channels.close()
         await fresh.close()
+
+
+async def test_a_task_that_outlived_its_agent_is_ended_where_it_sits_elsewhere_now(cluster: Cluster) -> None:
+    own = cluster.seats["worker:1"]
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:2", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        async with seat(own) as lives:
+            before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)][1]
+            (daemon,) = lives
+            assert isinstance(daemon, Daemon)
+            daemon.hand_over()
+        assert before.pid is not None
+        os.kill(before.pid, 0)
+        await restart_without(cluster.seats["worker:0"], "worker:1")
+        os.kill(before.pid, 0)  # without its agent nobody ends it
+        await stack.enter_async_context(seat(own))
+        await placement_at(own, lambda each: each.generation)
+        with pytest.raises(ProcessLookupError):
+            os.kill(before.pid, 0)
