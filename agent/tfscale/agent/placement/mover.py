@@ -10,7 +10,7 @@ from dataclasses import replace
 from tfscale.agent.cluster.gang import Busy, Gang, GangError
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.placement.seat import Seat, SeatReport
-from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement
+from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
@@ -149,12 +149,13 @@ class Mover:
     async def _tell_the_others(self) -> None:
         own = self._seat.placement
         reports = await ask_all(self._seats, [seat for seat in self._seats if seat not in self._told])
-        newest = newest_placement(reports.values(), self._spec)
-        if newest is not None and newest.is_newer(own):
+        texts = placements({report.placement for report in reports.values()}, self._spec)
+        newest = max(texts.values(), key=lambda placement: placement.generation, default=own)
+        if newest.is_newer(own):
             await self._seat.accept(newest, "placed by another agent")
             return
         for seat, report in reports.items():
-            known = newest_placement([report], self._spec)
+            known = texts.get(report.placement)
             if known is not None and (known == own or not await self._seats[seat].place(own, "back again")):
                 self._told.add(seat)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterable, Mapping
 
@@ -83,10 +84,14 @@ async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> 
 
 def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placement | None:
     """Return the newest placement that any of these seats knows, None where none can be read."""
-    known = []
-    for report in reports:
-        try:
-            known.append(parse_placement(report.placement, spec))
-        except PlacementError:  # of an agent with another cluster file, which says so itself
-            continue
+    known = placements({report.placement for report in reports}, spec).values()
     return max(known, key=lambda placement: placement.generation, default=None)
+
+
+def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:
+    """Return the placements that these texts are; most agents tell the same one, and that of a thousand takes 15 ms."""
+    known = {}
+    for text in texts:
+        with contextlib.suppress(PlacementError):  # of an agent with another cluster file, which says so itself
+            known[text] = parse_placement(text, spec)
+    return known

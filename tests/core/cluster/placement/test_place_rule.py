@@ -80,6 +80,11 @@ def test_a_chief_and_servers_are_placed_on_the_hosts_of_workers() -> None:
     assert place(spec, "abc", 1) == "chief:0=a worker:0=b ps:0=c"
 
 
+def test_a_server_takes_the_place_of_a_worker_that_has_just_taken_one() -> None:
+    spec = cluster(worker=["a:1", "b:1", "c:1", "d:1"], ps=["e:1"])
+    assert place(spec, "cd", 1) == "worker:0=d ps:0=c"
+
+
 def test_an_evaluator_and_a_data_service_stay_where_they_are() -> None:
     spec = cluster("s", worker=["a:1"], evaluator=["b:1"], dispatcher=["c:1"], dataworker=["d:1"])
     assert place(spec, "as") == "worker:0=a evaluator:0=b dispatcher:0=c dataworker:0=d"

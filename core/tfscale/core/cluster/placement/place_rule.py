@@ -7,6 +7,7 @@ the gang goes on with fewer workers, whose indices are dense; a seat that is fre
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -36,9 +37,12 @@ def place_tasks(
     written = file_spec(spec)
     good = {seat for seat in usable if seat.host not in now.cordoned}
     placed = {task: seat for task, seat in now.seats.items() if seat in good or task.role not in MOVABLE}
+    free = _free(written, good - set(placed.values()))
     for task in written.tasks:
-        if task not in placed and (free := _free(written, task, good - set(placed.values()))):
-            placed[task] = free[0]
+        if task not in placed and free:
+            home = written.agents[task]
+            placed[task] = home if home in free else next(iter(free))
+            del free[placed[task]]
     _close_up(written, placed, now, min_workers)
     return {task: placed[task] for task in written.tasks if task in placed}
 
@@ -66,11 +70,10 @@ def seats_on(spec: ClusterSpec, now: Placement, name: str) -> list[Address]:
     return named
 
 
-def _free(spec: ClusterSpec, task: Task, free: set[Address]) -> list[Address]:
-    """Return the free seats for a task, the best one first."""
-    home = spec.agents[task]
-    order = [home, *spec.spares, *(seat for other, seat in spec.agents.items() if other.role in MOVABLE)]
-    return [seat for seat in order if seat in free]
+def _free(spec: ClusterSpec, free: set[Address]) -> dict[Address, None]:
+    """Return the free seats that may hold any task, spares first."""
+    order = [*spec.spares, *(seat for task, seat in spec.agents.items() if task.role in MOVABLE)]
+    return dict.fromkeys(seat for seat in order if seat in free)
 
 
 def _close_up(spec: ClusterSpec, placed: dict[Task, Address], now: Placement, min_workers: int | None) -> None:
@@ -78,10 +81,12 @@ def _close_up(spec: ClusterSpec, placed: dict[Task, Address], now: Placement, mi
     workers = [task for task in spec.tasks if task.role is Role.WORKER]
     fewest = len(workers) if min_workers is None else min(min_workers, len(workers))
     lost = [task for task in spec.tasks if task not in placed]
+    held = sorted(task for task in placed if task.role is Role.WORKER)
     for task in lost:
-        last = max((each for each in placed if each.role is Role.WORKER), default=None)
-        if last is not None and (task.role is not Role.WORKER or last.index > task.index):
-            placed[task] = placed.pop(last)
+        if held and (task.role is not Role.WORKER or held[-1].index > task.index):
+            placed[task] = placed.pop(held.pop())
+            if task.role is Role.WORKER:
+                bisect.insort(held, task)
     left = sum(task.role is Role.WORKER for task in placed)
     missing = [task for task in spec.tasks if task not in placed and task.role is not Role.WORKER]
     if left < fewest or missing or (workers and not left):
