@@ -226,3 +226,23 @@ def test_a_busy_port_is_one_clear_line(cluster: str, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "(Address already in use): give another address with --listen" in done.stderr
+
+
+def test_a_spare_is_named_by_its_address_and_holds_no_task(tmp_path: Path) -> None:
+    path = tmp_path / "digits.toml"
+    path.write_text(f'{CLUSTER}\n[spares]\nagents = ["127.0.0.1:7079"]\ntasks = ["127.0.0.1:2229"]\n')
+    flags = ["--cluster", str(path), "--", "true"]
+    settings = read_settings(["--spare", "127.0.0.1:7079", *flags], {})
+    assert settings.is_spare and settings.listen == settings.seat
+    assert settings.files.folder.name == "seat-127.0.0.1-7079"
+    worker = read_settings(["--role=worker", "--index=1", *flags], {})
+    assert not worker.is_spare and str(worker.seat) == "127.0.0.1:7071"
+    assert worker.files.folder == settings.files.folder.parent
+    with pytest.raises(UsageError, match=r"\[spares\] of the cluster file has 127\.0\.0\.1:7079"):
+        read_settings(["--spare", "127.0.0.1:7071", *flags], {})
+    with pytest.raises(UsageError, match="--role: a spare holds no task"):
+        read_settings(["--spare", "127.0.0.1:7079", "--role", "worker", *flags], {})
+
+
+def test_tasks_stay_where_no_other_agent_may_hold_them(cluster: str) -> None:
+    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {}).seat is None

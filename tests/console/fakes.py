@@ -337,6 +337,8 @@ class FakeCommands:
     def __init__(self, error: str = "") -> None:
         self.error = error
         self.orders: list[tuple[str, tuple[Task, ...], int]] = []
+        self.without: list[str] = []
+        self.uncordoned: list[str] = []
         self.profiled: list[tuple[Task, float]] = []
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
@@ -345,6 +347,18 @@ class FakeCommands:
             raise CommandError(self.error)
         for stage in (Stage.PLANNED, Stage.STOPPING, Stage.STARTING, Stage.RUNNING, Stage.DONE):
             yield CommandProgressed(NOW, verb, stage, tuple(tasks), generation + 1)
+
+    async def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
+        self.without.append(host)
+        if self.error:
+            raise CommandError(self.error)
+        yield CommandProgressed(NOW, "restart", Stage.PLANNED, (), 2, "worker:1 to host-c")
+        yield CommandProgressed(NOW, "restart", Stage.DONE, (), 2)
+
+    async def uncordon(self, host: str) -> None:
+        self.uncordoned.append(host)
+        if self.error:
+            raise CommandError(self.error)
 
     async def stack(self, task: Task) -> Stack:
         if self.error:

@@ -19,6 +19,7 @@ import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import hand_over, probe_install, process_one
 from tfscale.agent.daemon import Daemon
+from tfscale.agent.placement import placed_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output
@@ -31,6 +32,7 @@ from tfscale.core.cluster.cluster_spec import (
 )
 from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
+from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -88,8 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.getpid() == 1:
         process_one.go_on_as_child()
         settings = replace(settings, ends_container=True)
-    start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
+    name = f"spare {settings.seat}" if settings.is_spare else str(settings.task)
+    start_log(logging.StreamHandler(), settings.log_level, settings.log_format, name)
     try:
+        if settings.seat is not None:
+            return asyncio.run(placed_agent.run(settings))
         with sole_agent(settings), shown_output(settings):
             if settings.show_output and settings.cluster.is_alone:
                 _say(f"{settings.run}: tfscale-console in another terminal shows it")
@@ -127,8 +132,10 @@ def read_settings(
     else:
         spec, own = _alone(chosen, command, environment), None
         chosen = {**_ALONE, **chosen}
-    task = _task(chosen, spec, own, file)
-    listen = chosen.get("listen", spec.agents[task])
+    spare = _spare(chosen, spec)
+    task = spec.lead if spare is not None else _task(chosen, spec, own, file)
+    seat = spare or spec.agents[task]
+    listen = chosen.get("listen", seat)
     spec = replace(spec, agents={task: listen}) if spec.is_alone else spec
     for address in (listen, *_dialled(task, spec)):
         uses_tls(address, spec, chosen.get("insecure", False))
@@ -140,6 +147,7 @@ def read_settings(
         run=chosen.get("run", spec.name),
         state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
         listen=listen,
+        seat=seat if may_move(spec) else None,
         **{name: chosen[name] for name in _UNCHANGED if name in chosen},
     )
 
@@ -171,6 +179,17 @@ def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mappi
     return lone_cluster(chosen.get("run", run_of(command, Path.cwd())))
 
 
+def _spare(chosen: Mapping[str, Any], spec: ClusterSpec) -> Address | None:
+    """Return the spare that the agent is, None for the agent of a task. Raises UsageError for one that is not there."""
+    spare: Address | None = chosen.get("spare")
+    if spare is not None and spare not in spec.spares:
+        names = ", ".join(map(str, spec.spares)) or "none"
+        raise UsageError(f"--spare {spare}: [spares] of the cluster file has {names}")
+    if spare is not None and (given := [f"--{name}" for name in ("role", "index") if name in chosen]):
+        raise UsageError(f"{' and '.join(given)}: a spare holds no task until one is placed there: leave it out")
+    return spare
+
+
 def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None, file: Path | None) -> Task:
     where = f"{file or 'TF_CONFIG'}: it has {', '.join(map(str, spec.tasks))}"
     role = chosen.get("role", own.role if own else spec.lead.role if len(spec.tasks) == 1 else None)
@@ -192,10 +211,11 @@ def _dialled(task: Task, spec: ClusterSpec) -> list[Address]:
 
     The lead's dials all, the others dial the lead's, and with recovery any may have to act for the lead.
     """
-    is_any = spec.recovery is not None
-    return [
+    is_any = spec.recovery is not None or may_move(spec)
+    agents = [
         address for other, address in spec.agents.items() if other != task and (is_any or spec.lead in (task, other))
     ]
+    return [*agents, *spec.spares]
 
 
 def _command(command: Sequence[str], spec: ClusterSpec) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from tfscale.agent.file_thread import FileThread
 from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.placement.mover import Mover
+from tfscale.agent.placement.seat import Seat
+from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.recovery.task_recovery import GAVE_UP, TaskRecovery
@@ -38,7 +41,9 @@ from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
+from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -54,11 +59,17 @@ _UNWATCHED = 10.0
 
 
 class Daemon:
-    """One agent. `run` is its whole life: startup, serve, shutdown."""
+    """Agent of one task. `run` is its whole life: startup, serve, shutdown.
 
-    def __init__(self, settings: AgentSettings) -> None:
+    `seat` and the others' `seats` are None where tasks stay where the cluster file has them.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, seat: Seat | None = None, seats: Mapping[Address, SeatPeer] | None = None
+    ) -> None:
         files = settings.files
         self._settings = settings
+        self._seat = seat
         self._started = time.time()
         self._journal = Journal(files.journal)
         self._feed = Feed()
@@ -67,7 +78,7 @@ class Daemon:
         self._absent = AbsentProbe()
         self._standstill = StandstillWatch(self._take_stack)
         self._stack_files = FileThread()
-        self._supervisor = Supervisor(_task_spec(settings), self._on_change)
+        self._supervisor = Supervisor(task_spec(settings), self._on_change)
         self._examiner = Examiner(
             settings, lambda: self._supervisor.alive, lambda: len(self._sampler.gpus), lambda: self._reports.probe
         )
@@ -85,6 +96,10 @@ class Daemon:
         }
         self._greetings = Greetings(settings.cluster, settings.task, self._peers)
         self._gang = self._own_gang()
+        self._mover = None if seat is None else Mover(settings, seat, seats or {}, self._gang, self._is_running)
+        self._gang.placer = self._mover
+        if seat is not None:
+            seat.leave = self._leave_for_placement
         self._recovery = TaskRecovery(
             settings,
             self._journal,
@@ -95,6 +110,7 @@ class Daemon:
             self._reports,
             self._take_stack,
             self._on_verdict,
+            self._mover,
         )
         self._server: AgentServer | None = None
         self._report_server: ReportServer | None = None
@@ -104,6 +120,8 @@ class Daemon:
         self._leave = asyncio.Event()
         self._is_handing_over = False
         """True once the agent goes without its task."""
+        self.moves = False
+        """True where it ends because tasks were placed anew: another daemon follows."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._has_not_started = False
         """True once a start of the task has failed without a word of its own."""
@@ -113,7 +131,9 @@ class Daemon:
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status. Raises TfscaleError if the agent cannot start."""
         # The port first: an agent that cannot have it is announced to nobody.
-        self._server = AgentServer(self._settings, self._service(), self._certificates, self._token)
+        self._server = AgentServer(
+            self._settings, self._service(), self._certificates, self._token, self._settings.files.audit
+        )
         with announced(_local_agent(self._settings, self._started, self._token), os.environ) as announcement:
             try:
                 await self._startup()
@@ -128,6 +148,7 @@ class Daemon:
         return self._exit_status() if self._settings.exit_with_task else 0
 
     async def _startup(self) -> None:
+        await self._take_place()
         status = await self._local.adopt()
         self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
@@ -144,6 +165,14 @@ class Daemon:
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
         if settings.cluster_file is not None:
             _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
+        if self._mover is not None and settings.leads:
+            self._job(self._mover.keep())
+
+    async def _take_place(self) -> None:
+        """Write down that the own task is in the placement of now, and that its command has been carried out."""
+        entry, placed_in = self._journal.entry, self._settings.cluster.placed_in
+        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= placed_in
+        await self._journal.update(generation=placed_in, intent=None if is_old else entry.intent)
 
     async def _tick(self, announcement: Announcement) -> None:
         while True:
@@ -205,8 +234,10 @@ class Daemon:
             job.cancel()
         await self._recovery.close()
         await self._gang.close()
-        if self._is_handing_over:
+        if self._is_handing_over or self._stays():
             self._local.hand_over()
+        elif self.moves:
+            await self._local.drain("its tasks are placed anew")
         else:
             await self._local.drain()
 
@@ -234,7 +265,24 @@ class Daemon:
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
             self._examiner,
+            self._seat,
+            self._mover if self._settings.leads else None,
         )
+
+    def _is_running(self) -> bool:
+        return self._supervisor.status.state is TaskState.RUNNING
+
+    def _stays(self) -> bool:
+        """Return whether the own task goes on where it is while others are placed anew."""
+        is_same = self._seat is not None and self._seat.task == self._settings.task
+        return self.moves and is_same and self._settings.task.role not in MOVABLE
+
+    def _leave_for_placement(self) -> None:
+        """End, so that the daemon of the task that this seat holds now can begin."""
+        is_followed = self._seat is None or self._seat.placement.seats == self._settings.cluster.agents
+        if not is_followed and not self._leave.is_set():
+            self.moves = True
+            self._leave.set()
 
     async def _take_stack(self) -> stack_requests.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
@@ -256,10 +304,14 @@ class Daemon:
 
     async def _begin(self, status: TaskStatus) -> None:
         """Start the task, unless it is alive, or has ended while no agent was there."""
-        cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
+        begins = self._settings.restart or self._is_placed_anew
+        cold = status.state is TaskState.PENDING or (begins and not self._supervisor.alive)
         self._tell_of_earlier_start(status, cold)
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
+        if cold and self._is_placed_anew:
+            await self._start_in(self._settings.cluster.placed_in, self._settings.start_reason or "placed anew")
+            return
         if cold and not self._was_starting(status):
             if self._settings.leads:
                 await self._gang.begin()
@@ -272,6 +324,15 @@ class Daemon:
         self._recovery.look()
         if not cold and not self._supervisor.alive and self._journal.entry.ended_by is not None:
             self._on_over(has_failed=False)
+
+    @property
+    def _is_placed_anew(self) -> bool:
+        """True where the start of the own task is the second phase of a restart that has moved tasks.
+
+        Each agent carries it out by itself, in the generation of the placement: all older tasks were stopped before.
+        """
+        is_older = self._journal.entry.task_generation < self._settings.cluster.placed_in
+        return is_older and self._settings.task.role in MOVABLE
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
         """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
@@ -298,8 +359,11 @@ class Daemon:
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
             why = "refuses" if self._peers[spec.lead].refusal else "does not answer"
             _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
+        await self._start_in(max(1, generation), "started with its agent")
+
+    async def _start_in(self, generation: int, reason: str) -> None:
         try:
-            await self._local.join(max(1, generation), "started with its agent")
+            await self._local.join(generation, reason)
         except TfscaleError as error:
             _logger.error("%s", error)
 
@@ -342,6 +406,7 @@ class Daemon:
 
     def leave(self) -> None:
         """End the task and the agent; the second call kills the task."""
+        self.moves = False
         if self._is_handing_over:
             _logger.info("asked to end, and is leaving already: its task goes on")
         elif self._leave.is_set():
@@ -447,6 +512,7 @@ class Daemon:
             pid=os.getpid(),
             directory=str(Path(settings.cluster.program.directory or "").absolute()),
             fingerprint=settings.identity.fingerprint,
+            placement="" if self._seat is None else self._seat.placement.to_json(),
         )
 
 
@@ -467,7 +533,7 @@ def _local_agent(settings: AgentSettings, started: float, token: str) -> LocalAg
     )
 
 
-def _task_spec(settings: AgentSettings) -> TaskSpec:
+def task_spec(settings: AgentSettings) -> TaskSpec:
     files = settings.files
     return TaskSpec(
         command=settings.command,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.placement.placement import file_placement
 from tfscale.core.cluster.task import Task, parse_role
 from tfscale.core.cluster.task_files import TaskFiles, state_folder
 from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
@@ -38,6 +39,13 @@ class AgentSettings:
     state_dir: Path
     """Folder that has one folder for each run."""
     listen: Address
+    seat: Address | None = None
+    """Address of the agent in the cluster file, where tasks may be placed on other agents; None where they stay.
+
+    A spare's `task` is the lead's until one is placed there.
+    """
+    start_reason: str = ""
+    """Reason of the command that has placed the task there, empty without one."""
     insecure: bool = False
     """Serve and dial in plain text."""
     insecure_loopback: bool = False
@@ -70,6 +78,11 @@ class AgentSettings:
     """Format of the agent's own log, one of `core.logs.LOG_FORMATS`."""
 
     @property
+    def is_spare(self) -> bool:
+        """True for an agent that holds no task in the cluster file."""
+        return self.seat in self.cluster.spares
+
+    @property
     def leads(self) -> bool:
         """True for the agent that issues the cluster's generations."""
         return self.task == self.cluster.lead
@@ -81,7 +94,14 @@ class AgentSettings:
 
     @property
     def files(self) -> TaskFiles:
-        return TaskFiles(state_folder(self.state_dir, self.run, self.cluster), self.task)
+        """Files of the task; those of one that sits elsewhere than in the cluster file lie in a folder of the seat.
+
+        Hosts may share the run's folder, and the agent that the task has left may still have its files there.
+        """
+        folder = state_folder(self.state_dir, self.run, self.cluster)
+        if self.seat is not None and file_placement(self.cluster).seats.get(self.task) != self.seat:
+            folder /= f"seat-{self.seat.host}-{self.seat.port}"
+        return TaskFiles(folder, self.task)
 
     @property
     def identity(self) -> TaskIdentity:
@@ -104,6 +124,11 @@ def _folder_name(text: str, place: str) -> str:
 OPTIONS: dict[str, Option] = {
     "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; default: the task in TF_CONFIG"),
     "index": Option(count_from_0, "N", "position of the task within its role, from 0; default: the task in TF_CONFIG"),
+    "spare": Option(
+        parse_address,
+        "HOST:PORT",
+        "be the spare with this address in [spares]: hold no task until one is placed there",
+    ),
     "cluster": Option(
         path,
         "FILE",

@@ -15,6 +15,7 @@ from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
+from tfscale.agent.placement.seat import SeatReport
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
@@ -38,7 +39,7 @@ from tfscale.core.records import (
 from tfscale.core.validation import check_counts, check_subject
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
-from tfscale.v1 import agent_pb2, preflight_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
@@ -250,6 +251,14 @@ def identity_message(record: TaskIdentity) -> agent_pb2.TaskIdentity:
     return message_of(agent_pb2.TaskIdentity, record)
 
 
+def seat_message(record: SeatReport) -> placement_pb2.SeatReply:
+    return message_of(placement_pb2.SeatReply, record)
+
+
+def seat_record(message: placement_pb2.SeatReply) -> SeatReport:
+    return record_of(SeatReport, message)
+
+
 def health_name(identity: TaskIdentity) -> str:
     """Return the service by which an agent's health is asked for, so that no stranger's answer is taken for it."""
     return f"{identity.run}/{identity.task}/{identity.fingerprint}"
@@ -265,7 +274,8 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
         known = request.target in agent_pb2.ApplyRequest.Target.values()
         target = agent_pb2.ApplyRequest.Target.Name(request.target) if known else str(request.target)
         return f"{method} {target.removeprefix('TARGET_')} {request.generation}", [request.to.task], request.reason
-    return method, getattr(request, "tasks", ()), getattr(request, "reason", "")
+    hosts = [f"without {name}" for name in getattr(request, "without", ())]
+    return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", getattr(request, "host", ""))
 
 
 def is_question(request: Any) -> bool:

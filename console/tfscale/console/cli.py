@@ -16,9 +16,14 @@ import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
-from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
+from tfscale.console.export.task_commands import (
+    TASK_COMMANDS,
+    restart_without,
+    run_task_command,
+    uncordon,
+)
 from tfscale.console.local.run_command import run_program
-from tfscale.console.settings.config import Configuration, configure
+from tfscale.console.settings.config import WITHOUT, Configuration, configure
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.sources.source_factory import connect, open_replay
 from tfscale.console.tui.launch import is_served, run_screens, run_server
@@ -30,12 +35,15 @@ tfscale.core.early_interrupt.restore()
 ARGUMENTS = {
     "run": "[--workers N] -- PROGRAM",
     **dict.fromkeys(TASK_COMMANDS, "TASK"),
+    "uncordon": "HOST",
     "replay": "FILE",
     "export": "FILE",
     "doctor": "",
     "config": "",
 }
 """Commands besides watching, and the argument of each."""
+_ORDERS = (*TASK_COMMANDS, "uncordon", WITHOUT)
+"""Commands that reach into tasks."""
 
 
 def main() -> None:
@@ -68,7 +76,7 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """Do what the configuration names, and return the exit status. Raises TfscaleError."""
     settings, origins = configuration.settings, configuration.origins
     start_console_log(settings, logging.StreamHandler())
-    if settings.read_only and configuration.command and configuration.command[0] in TASK_COMMANDS:
+    if settings.read_only and configuration.command and configuration.command[0] in _ORDERS:
         command, origin = configuration.command[0], origins["read_only"]
         raise UsageError(f"{origin}: {command} reaches into a task, and this console is read-only")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
@@ -81,6 +89,12 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         case ("config",):
             print(configuration.describe())
             return ExitStatus.WELL
+        case ("uncordon", host):
+            connection = connect(settings, origins, environment)
+            return connection.run(partial(uncordon, host, connection))
+        case (name, host) if name == WITHOUT:
+            connection = connect(settings, origins, environment)
+            return connection.run(partial(restart_without, host, settings, connection))
         case (name, task) if name in TASK_COMMANDS:
             connection = connect(settings, origins, environment)
             return connection.run(partial(run_task_command, name, Task.parse(task), settings, connection))

@@ -607,6 +607,8 @@ class Description:
     """Folder in which the task's program is started."""
     fingerprint: str = ""
     """Fingerprint of the cluster, empty of an agent of an earlier version."""
+    placement: str = ""
+    """Placement of now as JSON; empty where tasks stay where the cluster file has them."""
 
 
 @dataclass(frozen=True, slots=True)

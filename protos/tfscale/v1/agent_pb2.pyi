@@ -238,6 +238,7 @@ class Description(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     version: _builtins.str
     """of tfscale"""
@@ -259,6 +260,8 @@ class Description(_message.Message):
     """in which the program is started"""
     fingerprint: _builtins.str
     """of the cluster"""
+    placement: _builtins.str
+    """of now, as JSON (placement.proto); empty: that of the cluster file"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -278,10 +281,11 @@ class Description(_message.Message):
         pid: _builtins.int = ...,
         directory: _builtins.str = ...,
         fingerprint: _builtins.str = ...,
+        placement: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "placement", b"placement", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -295,6 +299,7 @@ class TasksRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    WITHOUT_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     expected_generation: _builtins.int
     """0: any. Otherwise refused with FAILED_PRECONDITION when it has moved on"""
@@ -304,6 +309,12 @@ class TasksRequest(_message.Message):
 
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
+    @_builtins.property
+    def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Restart only: hosts, agents' addresses or tasks without whose seats the gang is placed and started anew. The tasks
+        are those that train, whatever `tasks` says.
+        """
+
     def __init__(
         self,
         *,
@@ -311,10 +322,11 @@ class TasksRequest(_message.Message):
         reason: _builtins.str = ...,
         expected_generation: _builtins.int = ...,
         to: Global___TaskIdentity | None = ...,
+        without: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

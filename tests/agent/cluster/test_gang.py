@@ -321,3 +321,69 @@ async def test_a_finished_chief_waits_for_the_command_under_way(servers: Setup) 
 
 async def test_workers_of_a_synchronous_gang_end_by_themselves(setup: Setup) -> None:
     assert await setup.gang.finish() is None
+
+
+class FakePlacer:
+    """Way to another placement, which tells what it is asked in the order of the members' own words."""
+
+    def __init__(self, done: list[str]) -> None:
+        self.done = done
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def hand_over(self, placement: str, reason: str, /) -> None:
+        await self.gate.wait()
+        self.done.append(f"handed over {placement} ({reason})")
+
+    def follow(self) -> None:
+        self.done.append("followed")
+
+
+def moving(setup: Setup) -> FakePlacer:
+    setup.gang.placer = FakePlacer(setup.done)
+    return setup.gang.placer
+
+
+def placement_in(generation: int) -> str:
+    return f"placement {generation}"
+
+
+async def test_a_move_stops_what_answers_then_tells_the_placement_and_starts_nothing_here(setup: Setup) -> None:
+    moving(setup)
+    setup.member("worker:1").absent = True
+    living = (Task.parse("worker:0"), Task.parse("worker:2"))
+    operation = await setup.gang.move(living, "without worker:1", placement_in)
+    assert (await told(operation))[-1] is Stage.DONE
+    await operation.carried_out.wait()
+    assert sorted(setup.done[:2]) == ["worker:0 stopped for 2", "worker:2 stopped for 2"]
+    assert setup.done[2:] == ["handed over placement 2 (without worker:1)", "followed"]
+    assert Journal(setup.path).entry.intent is None
+
+
+async def test_the_next_lead_hands_a_placement_over_that_the_last_one_could_not(setup: Setup) -> None:
+    moving(setup).gate.clear()
+    living = (Task.parse("worker:0"), Task.parse("worker:2"))
+    await setup.gang.move(living, "without worker:1", placement_in)
+    await asyncio.sleep(0.1)
+    await setup.gang.close()
+    assert "followed" not in setup.done
+    setup.gang = setup.next_lead()
+    moving(setup)
+    setup.gang.resume()
+    assert setup.gang._operation is not None
+    assert (await told(setup.gang._operation))[-1] is Stage.DONE
+    assert setup.done[-2:] == ["handed over placement 2 (without worker:1)", "followed"]
+
+
+async def test_a_move_costs_nothing_where_a_task_cannot_be_stopped(setup: Setup) -> None:
+    moving(setup)
+    setup.member("worker:2").absent = True
+    with pytest.raises(GangError, match="worker:2 does not answer"):
+        await setup.gang.move(tuple(setup.members), "without nobody", placement_in)
+    assert setup.done == []
+
+
+async def test_a_number_is_issued_without_a_command(setup: Setup) -> None:
+    setup.member("worker:1").known = 6
+    assert await setup.gang.issue() == 7 == Journal(setup.path).entry.generation
+    assert setup.done == []

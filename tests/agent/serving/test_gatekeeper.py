@@ -21,7 +21,7 @@ from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import NEEDS_TOKEN, TOKEN_KEY
 from tfscale.core.cluster.security import open_channel
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2, preflight_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, placement_pb2, preflight_pb2, preflight_pb2_grpc
 
 SettingsOf = Callable[..., AgentSettings]
 REQUESTS = {
@@ -103,7 +103,9 @@ def audited(settings: AgentSettings) -> list[dict[str, object]]:
 def test_every_call_has_its_role_and_loopback_asks_for_a_token_where_a_role_is_needed() -> None:
     agents = agent_pb2.DESCRIPTOR.services_by_name["Agent"].methods_by_name
     preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
-    assert set(NEEDED) == {*agents, *preflights} == set(REQUESTS)
+    placements = placement_pb2.DESCRIPTOR.services_by_name["Placement"].methods_by_name
+    assert set(NEEDED) == {*agents, *preflights, *placements}
+    assert set(REQUESTS) == {*agents, *preflights}  # placements: tests/agent/placement/test_placed_agent.py
     assert {name for name, role in NEEDED.items() if role is not None} == NEEDS_TOKEN
 
 

@@ -19,6 +19,7 @@ from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
 
@@ -241,3 +242,21 @@ def test_an_agent_that_left_is_told_as_that_and_not_as_down() -> None:
     state.fold(LinkChanged(fakes.NOW + 2, SECOND, LinkState.UP))
     assert analysis.left == set()
     assert ("good", str(SECOND), "agent is back") in said(state)
+
+
+def test_where_tasks_sit_now_is_taken_from_the_newest_placement_and_told_once() -> None:
+    spare = Address("host-c", 7070)
+    spec = replace(SPEC, spares={spare: Address("host-c", 2222)})
+    state = ClusterState(spec, fakes.FakeAnalysis(None))
+    host = spec.agents[SECOND].host
+    moved = Placement(3, {**spec.agents, SECOND: spare}, {host: "failed 3 times within 1 h"})
+    older, uncordoned = Placement(2, spec.agents), Placement(4, moved.seats)
+    for task, placement in ((FIRST, moved), (SECOND, moved), (SECOND, older), (FIRST, uncordoned)):
+        description = replace(fakes.description(task), placement=placement.to_json())
+        state.fold(AgentDescribed(fakes.NOW, task, description))
+    assert {view.task: view.agent for view in state.snapshot(fakes.NOW).tasks}[SECOND] == spare
+    assert said(state) == [
+        ("warning", "cluster", f"{host} is cordoned: failed 3 times within 1 h; no task is placed there"),
+        ("info", "cluster", "placed in generation 3: worker:1 to host-c"),
+        ("info", "cluster", f"{host} is uncordoned: tasks may be placed there"),
+    ]

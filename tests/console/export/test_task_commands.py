@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fakes
 import pytest
-from tfscale.console.export.task_commands import run_task_command
+from tfscale.console.export.task_commands import restart_without, run_task_command, uncordon
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.core.errors import UsageError
@@ -34,3 +34,17 @@ async def test_an_order_needs_a_yes_and_a_task_of_the_cluster() -> None:
         await run_task_command("restart", FIRST, Settings(), connection())
     with pytest.raises(UsageError, match="there is no worker:7"):
         await run_task_command("stack", fakes.worker(7), Settings(), connection())
+
+
+async def test_a_restart_without_a_host_needs_a_yes_and_tells_where_its_tasks_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    commands = fakes.FakeCommands()
+    there = ClusterConnection(fakes.ScriptedSource(fakes.spec(2)), commands)
+    with pytest.raises(UsageError, match="add --yes"):
+        await restart_without("host-b", Settings(), there)
+    assert await restart_without("host-b", Settings(yes=True), there) == 0
+    assert "worker:1 to host-c" in caplog.text
+    assert await uncordon("host-b", there) == 0
+    assert (commands.without, commands.uncordoned) == (["host-b"], ["host-b"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.console.settings.config import Configuration, configure
+from tfscale.console.settings.config import WITHOUT, Configuration, configure
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
 
@@ -109,3 +109,12 @@ def test_a_mistake_in_the_file_says_where(file: str, said: str, tmp_path: Path) 
     with pytest.raises(UsageError) as raised:
         configured(file=file, home=tmp_path)
     assert said in str(raised.value) and "config.toml" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_restart_without_a_host_names_no_task() -> None:
+    commands = {"restart": "TASK", "config": ""}
+    found = configure(["restart", "--without", "host-b", "--yes"], {}, commands)
+    assert found.command == (WITHOUT, "host-b") and found.settings.yes
+    for words in (["restart", "worker:1", "--without", "host-b"], ["config", "--without", "host-b"]):
+        with pytest.raises(UsageError, match="write restart --without HOST"):
+            configure(words, {}, commands)

@@ -13,6 +13,7 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.sources import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
+from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.v1 import telemetry_pb2
@@ -173,3 +174,16 @@ async def test_a_task_of_another_run_than_the_leads_is_not_shown() -> None:
         await watched.until(
             lambda events: len(frames(events, SECOND)) > seen and links(events, SECOND)[-1] is LinkState.UP
         )
+
+
+async def test_a_task_that_no_agent_holds_is_vacant_until_one_does() -> None:
+    async with FakeCluster(2) as cluster, aclosing(Watched(cluster)) as watched:
+        playing = asyncio.create_task(cluster.play())
+        await watched.until(lambda events: bool(frames(events, FIRST) and frames(events, SECOND)))
+        agents = cluster.spec.agents
+        watched._channels.follow(Placement(3, {FIRST: agents[FIRST]}).to_json())
+        await watched.until(lambda events: links(events, SECOND)[-1] is LinkState.VACANT)
+        watched._channels.follow(Placement(4, agents).to_json())
+        await watched.until(lambda events: links(events, SECOND)[-1] is LinkState.UP)
+        assert LinkState.VACANT not in links(watched.events, FIRST)
+        playing.cancel()

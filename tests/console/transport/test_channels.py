@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import fakes
 import pytest
 from certificates import Issuer
 from fake_agent import FakeCluster
@@ -13,6 +14,7 @@ from tfscale.console.transport.channels import Channels
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
+from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.v1 import agent_pb2
 
@@ -46,3 +48,17 @@ def test_a_certificate_of_the_console_that_ends_soon_is_told(tmp_path: Path, cap
     tls = issuer.tls("ann", CallerRole.OPERATOR, [], begins=timedelta(days=-3), days=1)
     with pytest.raises(SecurityError, match="expired on"):
         Channels(ClusterSpec("test", {task: address}, {task: address}, tls=tls))
+
+
+async def test_a_task_is_dialled_where_the_newest_placement_has_it() -> None:
+    spec = replace(fakes.spec(2), spares={Address("host-c", 7070): Address("host-c", 2222)})
+    first, second = spec.tasks
+    channels = Channels(spec, insecure=True)
+    channels.stub(second)
+    moved = Placement(3, {first: spec.agents[first], second: Address("host-c", 7070)})
+    channels.follow(moved.to_json())
+    channels.follow(Placement(2, spec.agents).to_json())  # of an agent that has not heard yet
+    channels.follow("{")
+    assert [str(channels.address(task)) for task in (first, second)] == [str(spec.agents[first]), "host-c:7070"]
+    assert second not in channels._stubs
+    await channels.close()

@@ -1,11 +1,12 @@
 """Questions to an operator before a command is sent."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import fakes
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.tui.dialogs.confirm import ConfirmScreen
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.task_orders import Orders
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -37,3 +38,39 @@ def test_a_server_does() -> None:
     question = asked("ps:0")
     assert question.touched == (Task.parse("chief:0"), Task.parse("ps:0"))
     assert not question.keeps
+
+
+async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_host() -> None:
+    state = ClusterState(SERVERS, fakes.FakeAnalysis())
+    shown: list[Any] = []
+    app: Any = SimpleNamespace(push_screen=lambda screen, answered: shown.append((screen.question, answered)))
+    steps: list[Any] = []
+    app.run_worker = lambda work, **_: steps.append(work)
+    source = SimpleNamespace(spec=SERVERS, now=lambda: fakes.NOW)
+    engine: Any = SimpleNamespace(source=source, inbox=SimpleNamespace(put=lambda _: None))
+    commands = fakes.FakeCommands()
+    orders = Orders(app, engine, commands)
+    orders.ask_without(Task.parse("worker:1"), state.snapshot(fakes.NOW), Appearance())
+    question, answered = shown[0]
+    assert (question.touched, question.without) == (TASKS, "127.0.0.1")
+    assert "Restart 4 tasks without 127.0.0.1?" in wording(question, Appearance()).plain
+    answered(False)
+    assert steps == []
+    answered(True)
+    await steps[0]
+    assert commands.without == ["127.0.0.1"] and commands.orders == []
+
+
+async def test_a_host_is_uncordoned_by_its_name() -> None:
+    snapshot = replace(ClusterState(SERVERS, fakes.FakeAnalysis()).snapshot(fakes.NOW), cordoned={"b": "failed"})
+    answers: list[Any] = []
+    steps: list[Any] = []
+    app: Any = SimpleNamespace(push_screen=lambda _, answered: answers.append(answered))
+    app.run_worker = lambda work, **_: steps.append(work)
+    commands = fakes.FakeCommands()
+    nobody: Any = SimpleNamespace()
+    Orders(app, nobody, commands).ask_uncordon(snapshot, Appearance())
+    answers[0](None)
+    answers[0](" b ")
+    await steps[0]
+    assert commands.uncordoned == ["b"] and len(steps) == 1

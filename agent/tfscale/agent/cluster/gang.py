@@ -84,6 +84,16 @@ class GangMember(Protocol):
         """Return the task's status, None if its agent does not answer at once."""
 
 
+class Placer(Protocol):
+    """Way in which a gang moves to another placement."""
+
+    async def hand_over(self, placement: str, reason: str, /) -> None:
+        """Tell all agents the placement. Raises a TfscaleError."""
+
+    def follow(self) -> None:
+        """Go on in the placement that was handed over last: this gang gives no command any more."""
+
+
 class Gang:
     """All tasks of the cluster, as one agent commands them: issues generations and carries out commands."""
 
@@ -100,6 +110,8 @@ class Gang:
         self._members = members
         self._strategy = strategy
         self._on_failure = on_failure
+        self.placer: Placer | None = None
+        """None where tasks stay where the cluster file has them."""
         self._operation: Operation | None = None
         self._commanded: dict[Task, int] = {}
         """Generation of the newest command to each task."""
@@ -140,9 +152,33 @@ class Gang:
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
             generation = self._after(await self._generations(self._members))
-            await self._check(verb, planned, generation)
+            await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._cancel()
             return await self._launch(verb, planned, generation, reason or f"{verb} by request")
+
+    async def move(
+        self, tasks: tuple[Task, ...], reason: str, placement_in: Callable[[int], str], expected: int | None = None
+    ) -> Operation:
+        """Begin a restart of these tasks in another placement: they are stopped here, and start with their new agents.
+
+        `placement_in` returns the placement of the command's generation, as JSON. Raises Overtaken and Busy as
+        `command` does, and GangError where a task could not be stopped.
+        """
+        async with self._deciding:
+            await self._written_down()
+            self._refuse(expected)
+            generation = self._after(await self._generations(self._members))
+            await self._check(Verb.RESTART, tasks, generation, is_start=False)
+            await self._cancel()
+            return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
+
+    async def issue(self) -> int:
+        """Return the next generation, which no task is started in. Raises Busy and JournalError."""
+        async with self._deciding:
+            self._refuse(None)
+            generation = self._after(await self._generations(self._members))
+            await self._journal.update(generation=generation)
+            return generation
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
@@ -194,9 +230,9 @@ class Gang:
         """Return the next number, above that of each task too: one that is ahead would refuse all lower ones."""
         return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
-    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int) -> None:
+    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
         """Ask for all that the command needs before anything is stopped. Raises GangError with all that is missing."""
-        checks = (self._members[task].check(generation, verb is not Verb.STOP) for task in tasks)
+        checks = (self._members[task].check(generation, is_start) for task in tasks)
         outcomes = await asyncio.gather(*checks, return_exceptions=True)
         if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
             raise other[0]
@@ -232,8 +268,10 @@ class Gang:
             driver.cancel(why)
             await asyncio.wait([driver])
 
-    async def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
-        intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
+    async def _launch(
+        self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str, placement: str = ""
+    ) -> Operation:
+        intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason, placement)
         await self._journal.update(generation=generation, intent=intent)
         operation = Operation(intent, tasks)
         operation.report(Stage.PLANNED, tasks, reason)
@@ -255,19 +293,25 @@ class Gang:
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
             self._on_failure()
-        except GangError:
+        except TfscaleError as error:
+            if not isinstance(error, GangError):
+                operation.report(Stage.FAILED, operation.tasks, str(error))
             with contextlib.suppress(JournalError):  # the next agent tries once more
                 await self._journal.update(intent=None)
             self._on_failure()
         finally:
             operation.carried_out.set()
             operation.finish()
+            if operation.is_settled and (placer := self._placer_of(operation)) is not None:
+                placer.follow()
 
     async def _proof(self, operation: Operation) -> str:
         """Watch the tasks that were started for some seconds. Raises GangError for one that has failed by then.
 
         A newer command does not wait for that: return what is to be said of it then.
         """
+        if self._placer_of(operation) is not None:
+            return "placed; each task starts with its agent of now"
         if _verb(operation).is_end:
             return ""
         try:
@@ -286,10 +330,16 @@ class Gang:
     async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
             await self._all(operation, self._fence)
-        if not _verb(operation).is_end:
+        if (placer := self._placer_of(operation)) is not None:
+            await placer.hand_over(operation.intent.placement, operation.intent.reason)
+        elif not _verb(operation).is_end:
             operation.intent = replace(operation.intent, starting=True)
             await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
+
+    def _placer_of(self, operation: Operation) -> Placer | None:
+        """Return what carries out the second phase of a command that moves tasks, None for any other command."""
+        return self.placer if operation.intent.placement else None
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
         """Act on all tasks in parallel, wait for all, then raise the first failure."""

@@ -9,13 +9,14 @@ import asyncio
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.private_file import open_private, replace_for_good
 from tfscale.agent.recovery.restart_budget import RestartBudget, parse_budget
+from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
 from tfscale.core.errors import TfscaleError
 
 _VERSION = 1
@@ -39,6 +40,8 @@ class Intent:
     starting: bool
     """True once all tasks of older generations have ended."""
     reason: str
+    placement: str = ""
+    """Placement to which the tasks move between their stop and their start, as JSON; empty where they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class JournalEntry:
     """Generation of the newest command that the own task was given."""
     budgets: tuple[RestartBudget, ...] = ()
     """Restarts that are left, by the tasks that restart together."""
+    host_failures: HostFailures = field(default_factory=HostFailures)
+    """Failures that began on each host."""
 
 
 class Journal:
@@ -125,6 +130,7 @@ def _entry(given: dict[str, Any]) -> JournalEntry:
         intent = _known(Intent, known["intent"])
         known["intent"] = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
     known["budgets"] = tuple(map(parse_budget, known.get("budgets", ())))
+    known["host_failures"] = parse_host_failures(known.get("host_failures", {}))
     entry = JournalEntry(**known)
     numbers = (entry.generation, entry.task_generation, entry.attempt, entry.commanded)
     if not all(isinstance(number, int) and 0 <= number <= MOST_GENERATIONS for number in numbers):
@@ -133,4 +139,4 @@ def _entry(given: dict[str, Any]) -> JournalEntry:
 
 
 def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: given[field.name] for field in fields(kind) if field.name in given}
+    return {each.name: given[each.name] for each in fields(kind) if each.name in given}

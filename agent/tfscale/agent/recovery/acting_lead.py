@@ -1,7 +1,8 @@
 """The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
 
-It is the lowest task in the cluster's order whose agent answers, normally the lead. Nothing but budgets is kept: agents
-repeat their reports until their tasks are started again, and so the next acting lead learns of them.
+It is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps nothing but budgets and
+the failures of hosts: agents repeat their reports until their tasks are started again, and so the next acting lead
+learns of them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
+from tfscale.agent.recovery.host_replacement import HostReplacement
 from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
 from tfscale.agent.recovery.restart_rule import why_left
@@ -62,7 +65,10 @@ async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task])
 
 
 class ActingLead:
-    """Decisions of one agent about failures, while it is the acting lead."""
+    """Decisions of one agent about failures, while it is the acting lead.
+
+    `mover` is None where tasks stay where the cluster file has them.
+    """
 
     def __init__(
         self,
@@ -75,10 +81,12 @@ class ActingLead:
         strategy: Callable[[], str | None],
         reached: Callable[[], Progress],
         stacks: HangStacks,
+        mover: Mover | None = None,
     ) -> None:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
         self._strategy, self._reached, self._stacks = strategy, reached, stacks
+        self._replacement = HostReplacement(spec, policy, journal, mover)
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
         self._alone_until = 0.0
@@ -161,20 +169,21 @@ class ActingLead:
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
-        budget = self._budget(incident)
+        budget, cordoned = self._budget(incident), await self._replacement.count(incident)
         pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
         while (verdict := await self._decided(incident, budget)) is None:
             await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
             if (verdict := await self._decided(incident, budget)) is not None:
                 break
             try:
-                operation = await self._command(incident, budget)
+                moved = await self._moved(incident, budget, cordoned)
+                operation = moved or await self._command(incident, budget)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
             budget = budget.after_restart(time.time())
             await self._keep(budget)
-            if await self._carried_out(incident, operation):
+            if await self._carried_out(incident, operation, budget):
                 return _OVER
             budget = budget.after_end(self._progress(incident), time.time(), self._policy)
             pause = _jittered(budget.pause(self._policy))
@@ -194,8 +203,15 @@ class ActingLead:
         if isinstance(error, Busy):
             return _LOOK
         incident.trouble = str(error)
-        self._tell(incident, f"{error}; it is tried again")
-        return _jittered(budget.pause(self._policy, incident.tries))
+        self._note_trouble(incident, f"{error}; it is tried again")
+        pause = _jittered(budget.pause(self._policy, incident.tries))
+        left = self._replacement.due_in(incident)
+        return pause if left is None else min(pause, max(_LOOK, left))
+
+    def _note_trouble(self, incident: Incident, words: str) -> None:
+        if incident.troubled is None:
+            incident.troubled = asyncio.get_running_loop().time()
+        self._tell(incident, f"{words}; {incident.obstacle}" if incident.obstacle else words)
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may be the consequence of another one, whose report is still to come."""
@@ -305,21 +321,39 @@ class ActingLead:
         incident.words = words
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
-        task, how = incident.cause()
-        reason = f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
-        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
-        incident.launched, incident.is_under_way = operation.intent.generation, True
-        incident.words, incident.trouble, incident.tries = "", "", 0
+        operation = await self._gang.command(Verb.RESTART, incident.reports, self._reason(incident, budget), None)
+        self._launched(incident, operation)
         return operation
 
-    async def _carried_out(self, incident: Incident, operation: Operation) -> bool:
-        """Wait until the restart is carried out; return whether its tasks were started."""
+    async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
+        """Begin a restart without a host that is dead or failed repeatedly; None where tasks stay where they are."""
+        operation = await self._replacement.begin(incident, self._reason(incident, budget), cordoned)
+        if operation is not None:
+            self._launched(incident, operation)
+        return operation
+
+    def _reason(self, incident: Incident, budget: RestartBudget) -> str:
+        task, how = incident.cause()
+        return f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
+
+    def _launched(self, incident: Incident, operation: Operation) -> None:
+        incident.launched, incident.is_under_way = operation.intent.generation, True
+        incident.words, incident.trouble, incident.obstacle, incident.tries = "", "", "", 0
+        incident.troubled = None
+
+    async def _carried_out(self, incident: Incident, operation: Operation, budget: RestartBudget) -> bool:
+        """Wait until the restart is carried out; return whether its tasks were started.
+
+        A host that dies meanwhile is left out by another restart in its place.
+        """
         while not operation.carried_out.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
                     await operation.carried_out.wait()
             if operation.complaint:
-                self._tell(incident, operation.complaint)
+                self._note_trouble(incident, operation.complaint)
+                with contextlib.suppress(GangError):
+                    operation = await self._moved(incident, budget, {}) or operation
         incident.is_under_way = False
         return operation.is_settled
 

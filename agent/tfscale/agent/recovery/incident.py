@@ -32,6 +32,12 @@ class Incident:
     """Tries in a row to restart its tasks that could not begin."""
     trouble: str = ""
     """Reason for which the last of these could not."""
+    troubled: float | None = None
+    """Time on the loop's clock since which its tasks could not be restarted, None while nothing hinders that."""
+    move_tried: float | None = None
+    """Time on that clock at which placing its tasks anew was tried last."""
+    obstacle: str = ""
+    """Reason for which they could not be placed anew."""
     words: str = ""
     due: float | None = None
     """Time of its restart on the loop's clock."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.on_demand.stack_requests import StackDump
+from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict, shortened
 from tfscale.agent.recovery.failure_reporter import FailureReporter
@@ -44,6 +45,7 @@ class TaskRecovery:
         reports: ProbeReports,
         take_stack: Callable[[], Awaitable[StackDump]],
         on_news: Callable[[], None],
+        mover: Mover | None = None,
     ) -> None:
         spec, task = settings.cluster, settings.task
         self._task, self._policy, self._journal = task, spec.recovery or RecoveryPolicy({}), journal
@@ -53,7 +55,9 @@ class TaskRecovery:
         stacked = {each: OwnStacks(take_stack) if each == task else peers[each] for each in spec.tasks}
         stacks = HangStacks(settings.files.folder, stacked)
         strategy = lambda: reports.strategy  # noqa: E731
-        self._acting = ActingLead(spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks)
+        self._acting = ActingLead(
+            spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks, mover
+        )
         self._reporter = FailureReporter(spec, task, peers, self._acting, self._own_report, self._on_verdict)
         self._watchdog = Watchdog()
         self._still: float | None = None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
-from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditLog
-from tfscale.agent.serving.gatekeeper import Gatekeeper
-from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
+from tfscale.agent.serving.gatekeeper import SERVICES, Gatekeeper
 from tfscale.agent.serving.readable_requests import ReadableRequests
-from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address
@@ -29,29 +29,43 @@ class ServerError(TfscaleError):
     """An address that cannot be served."""
 
 
+class Served(Protocol):
+    """Services of one agent, beside the health of its server."""
+
+    health_names: Sequence[str]
+    """Names by which the health of it is asked for."""
+
+    def add_to(self, server: grpc.aio.Server, /) -> None:
+        """Have the server answer its calls."""
+
+
 class AgentServer:
     """gRPC server. It holds its port from construction on: a busy port is found before anything is started."""
 
     def __init__(
-        self, settings: AgentSettings, service: AgentService, certificates: KeptCertificates | None, token: str
+        self,
+        settings: AgentSettings,
+        service: Served,
+        certificates: KeptCertificates | None,
+        token: str,
+        audit: Path,
     ) -> None:
         uses_tls(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
-        self._audit = AuditLog(settings.files.audit)
+        self._audit = AuditLog(audit)
         gatekeeper = Gatekeeper(settings, token, self._audit)
-        readable = ReadableRequests(SERVICE_NAME, PREFLIGHT_NAME)
+        readable = ReadableRequests(SERVICES)
         self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[readable, gatekeeper])
         service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (
-            SERVICE_NAME,
-            PREFLIGHT_NAME,
+            *SERVICES,
             health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
             reflection.SERVICE_NAME,
         )
         reflection.enable_server_reflection(names, self._server)
-        self._names = ("", SERVICE_NAME, wire.health_name(settings.identity))
+        self._names = service.health_names
         address = str(settings.listen)
         try:
             if certificates is None:

@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
+from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.settings import AgentSettings
@@ -42,11 +43,13 @@ NEEDED: dict[str, CallerRole | None] = {
     "Examine": CallerRole.OPERATOR,
     "Reach": CallerRole.OPERATOR,
     "Send": CallerRole.OPERATOR,
+    "Seat": None,
+    "Place": CallerRole.AGENT,
+    "Uncordon": CallerRole.OPERATOR,
 }
 """Least role for each call, None for those that are open to all who reach the agent. Others need an agent's."""
-
-
-_GUARDED = frozenset({f"/{SERVICE_NAME}", f"/{PREFLIGHT_NAME}"})
+SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME)
+"""Names of the services whose calls these are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,9 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler: Any = await continuation(handler_call_details)
-        service, _, method = handler_call_details.method.rpartition("/")
+        service, _, method = handler_call_details.method.removeprefix("/").rpartition("/")
         needed = NEEDED.get(method, CallerRole.AGENT)
-        if handler is None or service not in _GUARDED or needed is None:
+        if handler is None or service not in SERVICES or needed is None:
             return handler  # type: ignore[no-any-return]
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -18,7 +18,7 @@ class ReadableRequests(grpc.aio.ServerInterceptor):
     gRPC itself would answer bytes that are no message with UNKNOWN, and write a traceback for each to the log.
     """
 
-    def __init__(self, *services: str) -> None:
+    def __init__(self, services: Sequence[str]) -> None:
         self._services = frozenset(f"/{service}" for service in services)
 
     async def intercept_service(
@@ -56,5 +56,5 @@ async def _message(read: Callable[[bytes], Any], data: bytes, context: _Context)
     try:
         return read_by(read, data)
     except WireError as error:
-        why = f"the request is no message of agent.proto or preflight.proto: {error}"
+        why = f"the request is no message of the service: {error}"
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, NoReturn
 
@@ -13,16 +13,21 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
+from tfscale.agent.placement.mover import Mover
+from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import OLDEST_SCHEMA, Description
@@ -36,6 +41,7 @@ _MOST_REPORT = 64 << 10
 """Bytes of the report of a failure: the last lines of a log are in it."""
 _MOST_REFUSED = 100
 """Strangers of which the log tells once; a stranger's console asks again every second."""
+_MOST_HOSTS = 1000
 _MOST_REASON = 200
 """Characters of a reason, which stands in frames, journals and logs."""
 _Context = grpc.aio.ServicerContext
@@ -56,6 +62,7 @@ _CODES = {
 class AgentService(agent_pb2_grpc.AgentServicer):
     """Service for consoles, scripts and the agents of other tasks.
 
+    `seat` and `mover` are None where tasks stay where the cluster file has them, `mover` on all agents but the lead's.
     `gang` is None on all agents but the lead's, `acting` on those whose cluster file says nothing of recovery.
     """
 
@@ -70,6 +77,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
         examiner: Examiner,
+        seat: Seat | None = None,
+        mover: Mover | None = None,
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -80,6 +89,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._take_stack = take_stack
         self._profile = profile
         self._examiner = examiner
+        self._seat = seat
+        self._mover = mover
+        self.health_names: Sequence[str] = ("", SERVICE_NAME, wire.health_name(settings.identity))
         self._files = FileThread()
         self._refused: set[str] = set()
         """Reasons of refusals that are in the log as warnings already."""
@@ -89,6 +101,10 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         agent_pb2_grpc.add_AgentServicer_to_server(self, server)
         preflight = PreflightService(self._settings.cluster, self._examiner, self._refuse_strangers)
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
+        if self._seat is not None:
+            spec, uncordon = self._settings.cluster, None if self._mover is None else self._mover.uncordon
+            placement = PlacementService(spec, self._seat, self._refuse_strangers, uncordon)
+            serve_placements(server, placement)
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
@@ -100,10 +116,17 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             _logger.debug("%s watches", context.peer())
+            told = self._placement()
             yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
             async for frame in watcher:
+                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
+                    told = self._placement()
+                    yield wire.snapshot_reply(schema, self._describe(), ())
                 yield wire.frame_reply(schema, frame)
             yield wire.farewell_reply(schema, self._feed.task_goes_on)
+
+    def _placement(self) -> Placement | None:
+        return None if self._seat is None else self._seat.placement
 
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
@@ -210,13 +233,22 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if self._gang is None:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
         try:
-            tasks = [Task.parse(name) for name in request.tasks]
-            expected = request.expected_generation or None
-            operation = await self._gang.command(verb, tasks, _reason(request), expected)
+            operation = await self._begun(self._gang, verb, request)
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
         async for progress in operation.progress():
             yield wire.progress_message(progress)
+
+    async def _begun(self, gang: Gang, verb: Verb, request: agent_pb2.TasksRequest) -> Operation:
+        """Begin the command that a request asks for. Raises TfscaleError."""
+        expected = request.expected_generation or None
+        if not request.without:
+            return await gang.command(verb, [Task.parse(name) for name in request.tasks], _reason(request), expected)
+        if verb is not Verb.RESTART:
+            raise UsageError(f"a {verb} without hosts: only a restart places tasks anew")
+        if self._mover is None:
+            raise GangError("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
+        return await self._mover.without(request.without[:_MOST_HOSTS], _reason(request), expected)
 
     async def _refuse_strangers(
         self, to: agent_pb2.TaskIdentity, context: _Context[Any, Any], *, is_order: bool = False

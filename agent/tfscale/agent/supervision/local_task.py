@@ -162,11 +162,11 @@ class LocalTask:
         """Leave the task to the next agent; a start that has not begun is its matter, too."""
         self._leaving = True
 
-    async def drain(self) -> None:
+    async def drain(self, reason: str = "its agent was asked to end") -> None:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
         async with self._lock:  # a start under way is over then, or has not begun
-            await self._supervisor.stop("its agent was asked to end")
+            await self._supervisor.stop(reason)
         try:
             await self._journal.update(drained=True)
         except JournalError as error:

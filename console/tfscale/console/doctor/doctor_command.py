@@ -28,6 +28,7 @@ def run_doctor(settings: Settings, origins: Mapping[str, str], environment: Mapp
 
 
 async def _look(channels: Channels, settings: Settings) -> int:
+    await channels.locate()
     checkup = await ExaminationRound(channels, random.Random()).checkup(has_bandwidth=settings.bandwidth)
     faults = faults_of(checkup)
     print((document if settings.json else table)(checkup, faults))

@@ -25,6 +25,8 @@ class LinkState(StrEnum):
     """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"
     """The agent speaks another schema than this console; tried again, seldom."""
+    VACANT = "vacant"
+    """No agent holds the task: the gang trains with fewer workers."""
 
 
 def link_state(name: str) -> LinkState:

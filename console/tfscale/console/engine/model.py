@@ -116,6 +116,8 @@ class Snapshot:
     """Oldest first."""
     command: CommandProgressed | None = None
     """Newest progress of the command that is under way or has just ended."""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """Hosts on which no task is placed, with the reason."""
     history: History | None = field(default=None, compare=False, repr=False)
     """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
 

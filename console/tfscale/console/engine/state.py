@@ -23,6 +23,8 @@ from tfscale.core.analysis.condition.process_doing import Doing
 from tfscale.core.analysis.findings import Findings, SubjectSummary, has_become_a_hang
 from tfscale.core.analysis.steps.pipeline_stages import is_stage
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.place_rule import moves
+from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
 
@@ -48,6 +50,9 @@ class ClusterState:
         self._analysis = analysis
         self._history = History(spec.tasks) if has_history else None
         self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
+        self._placement = file_placement(spec)
+        self._told_placement = ""
+        """Placement that an agent has told last, as JSON: most tell the same."""
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
@@ -67,7 +72,7 @@ class ClusterState:
         roles = {task.role for task in self._spec.tasks}
         # Under ParameterServer the chief only hands out the work.
         training = {Role.WORKER} if Role.PS in roles else {Role.CHIEF, Role.WORKER}
-        return frozenset(task for task in self._spec.tasks if task.role in training)
+        return frozenset(task for task in self._placement.seats if task.role in training)
 
     def fold(self, event: Event) -> None:
         """Take in one event. Every event is folded exactly once, in order of arrival."""
@@ -76,6 +81,7 @@ class ClusterState:
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
                 self._records[task].description = description
+                self._note_placement(description.placement, event.at)
                 self._analysis.describe(str(task), description)
             case LinkChanged():
                 self._fold_link(event)
@@ -119,8 +125,33 @@ class ClusterState:
             changes=changes,
             timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
             command=self._command,
+            cordoned=self._placement.cordoned,
             history=self._history,
         )
+
+    def _note_placement(self, text: str, at: float) -> None:
+        """Take in the placement that an agent tells, if it is newer; write down what has changed."""
+        if not text or text == self._told_placement:
+            return
+        self._told_placement = text
+        try:
+            told = parse_placement(text, self._spec)
+        except PlacementError:  # of another cluster file, which the link's state tells
+            return
+        before = self._placement
+        if not told.is_newer(before):
+            return
+        self._placement = told
+        for each, seat in told.seats.items():
+            self._records[each].agent = seat
+        for host, why in told.cordoned.items():
+            if host not in before.cordoned:
+                self._note(at, "warning", "cluster", f"{host} is cordoned: {why}; no task is placed there", "placement")
+        for host in before.cordoned:
+            if host not in told.cordoned:
+                self._note(at, "info", "cluster", f"{host} is uncordoned: tasks may be placed there", "placement")
+        if what := moves(before.seats, told.seats):
+            self._note(at, "info", "cluster", f"placed in generation {told.generation}: {what}", "placement")
 
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 
 from tfscale.console.engine.event_text import progress_text
+from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
@@ -16,11 +18,36 @@ _logger = logging.getLogger(__name__)
 TASK_COMMANDS = ("stack", "profile", *VERBS)
 
 
+async def uncordon(host: str, connection: ClusterConnection) -> int:
+    """Have tasks be placed on a cordoned host again, and return the exit status. Raises CommandError."""
+    await _locate(connection)
+    await connection.commands.uncordon(host)
+    _logger.info("%s is uncordoned: tasks may be placed there again", host)
+    return 0
+
+
+async def restart_without(host: str, settings: Settings, connection: ClusterConnection) -> int:
+    """Restart the gang with a host's tasks on others, and return the exit status.
+
+    Raises UsageError and CommandError.
+    """
+    if not settings.yes:
+        raise UsageError(f"a restart without {host} concerns all tasks that train: add --yes")
+    await _locate(connection)
+    return await _follow(connection.commands.restart_without(host), None)
+
+
+async def _locate(connection: ClusterConnection) -> None:
+    if connection.channels is not None:
+        await connection.channels.locate()
+
+
 async def run_task_command(name: str, task: Task, settings: Settings, connection: ClusterConnection) -> int:
     """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
     agents = connection.source.spec.agents
     if task not in agents:
         raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    await _locate(connection)
     if name == "stack":
         print((await connection.commands.stack(task)).text)
         return 0
@@ -31,7 +58,7 @@ async def run_task_command(name: str, task: Task, settings: Settings, connection
         raise UsageError(
             f"{name} {task} also concerns the tasks that train with it: add --yes, or use the screen, which names them"
         )
-    return await _order(name, task, connection.commands)
+    return await _follow(connection.commands.order(name, [task]), task)
 
 
 async def _profile(task: Task, seconds: float, commands: Commands) -> int:
@@ -45,13 +72,13 @@ async def _profile(task: Task, seconds: float, commands: Commands) -> int:
     return 1
 
 
-async def _order(verb: str, task: Task, commands: Commands) -> int:
+async def _follow(steps: AsyncIterator[CommandProgressed], task: Task | None) -> int:
     stage = None
-    async for progress in commands.order(verb, [task]):
+    async for progress in steps:
         stage = progress.stage
         _log(task, f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {progress_text(progress)}")
     return 0 if stage is Stage.DONE else 1
 
 
-def _log(task: Task, text: str) -> None:
-    _logger.info("%s", text, extra={"task": str(task)})
+def _log(task: Task | None, text: str) -> None:
+    _logger.info("%s", text, extra={} if task is None else {"task": str(task)})

@@ -48,6 +48,8 @@ class Settings:
     """Refuse every command that reaches into a task."""
     yes: bool = False
     """Restart, stop or start without a question."""
+    without: str | None = None
+    """Host on which a restart starts no task."""
     serve: Address | None = None
     """Address at which browsers get the screen; None: the screen is on the terminal."""
     headless: bool = False
@@ -85,6 +87,10 @@ class Settings:
     """File to append the console's own log to; None: stderr, and nothing while a screen is drawn."""
     ascii: bool = False
     """Draw without Unicode."""
+
+
+WITHOUT = "restart --without"
+"""Command of a restart that starts no task on a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,12 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
     chosen = choose(OPTIONS, TABLE, flags, environment)
     settings = Settings(**chosen.values)
     _check(settings, chosen.origins)
-    command = _command(flags.command, program, commands)
+    words = flags.command
+    if is_flag(chosen.origins.get("without")):
+        if words != ["restart"]:
+            raise UsageError("--without is for restart alone, in place of its task: write restart --without HOST")
+        words = [WITHOUT, settings.without or ""]
+    command = _command(words, program, {**commands, WITHOUT: "HOST"})
     if command[:1] == ("run",):
         _check_run(settings, chosen.origins)
     elif is_flag(chosen.origins.get("workers")):

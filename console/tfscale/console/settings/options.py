@@ -62,6 +62,7 @@ OPTIONS: dict[str, Option] = {
     "read_only": Option(switch, "", "disable all keys and commands that reach into a task"),
     "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
     "yes": Option(switch, "", "with restart, stop and start: do not ask"),
+    "without": Option(any_text, "HOST", "with restart, in place of TASK: start its tasks on spares, or fewer workers"),
     "json": Option(switch, "", "with doctor: write JSON instead of a table"),
     "bandwidth": Option(switch, "", "with doctor: measure for a second how much each host can send to the next"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),

@@ -16,7 +16,7 @@ from tfscale.console.sources.message_queue import MessageQueue
 from tfscale.console.sources.read_timeout import ReadTimeout
 from tfscale.console.transport.channels import Channels
 from tfscale.console.wire import calls, frames
-from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import OLDEST_SCHEMA, SCHEMA_VERSION, Description
 from tfscale.core.text import clock
@@ -44,6 +44,7 @@ PAST_FRAMES = 12_000
 """Most frames of the past that are requested of all agents together."""
 GATHERED = 0.1
 """Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
+_VACANT = "vacant: the gang is placed on fewer workers"
 
 
 class LiveSource:
@@ -100,6 +101,8 @@ class _Watch:
         self._clock = clock
         self._inbox = inbox
         self._link: tuple[LinkState, str] | None = None
+        self._dialled: Address | None = None
+        """Address of the agent from which the present stream comes."""
         self._limit = asyncio.timeout(None)
         self._failure: _LinkError | None = None
         """Reason why nothing more is taken from the present stream."""
@@ -116,6 +119,10 @@ class _Watch:
         self._set_link(LinkState.CONNECTING)
         delay = self._patience.first
         while True:
+            if self._task not in self._channels.placement.seats:
+                self._set_link(LinkState.VACANT, _VACANT)
+                await asyncio.sleep(self._patience.longest)
+                continue
             try:
                 await self._follow()
             except _LinkError as error:
@@ -133,6 +140,7 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
+        self._dialled = self._channels.address(self._task)
         # Of whichever run: the agents of a cluster may be started again as another one.
         to = replace(self._channels.identity(self._task), run="")
         call = self._channels.watch(self._task, calls.watch_request(to, self._since))
@@ -160,6 +168,10 @@ class _Watch:
         """Take a message once the inbox has room: the past of many agents is more than it holds."""
         await self._inbox.room()
         if self._failure is not None:
+            return
+        if (seat := self._channels.placement.seats.get(self._task)) != self._dialled:
+            elsewhere = _LinkError(LinkState.DOWN, "the task is placed on another host now")
+            self._give_up(_LinkError(LinkState.VACANT, _VACANT) if seat is None else elsewhere)
             return
         try:
             self._take(calls.reply(data))
@@ -196,6 +208,8 @@ class _Watch:
                 LinkState.REFUSED, f"is the agent of {description.task}: correct [agents] in the cluster file"
             )
         self._channels.runs[self._task] = description.run
+        if description.placement:
+            self._channels.follow(description.placement)
         self._refuse_other_run()
         agent = (description.pid, description.started)
         if agent != self._agent:

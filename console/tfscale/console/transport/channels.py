@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from tfscale.console.wire import calls
 from tfscale.core.access.certificate import SecurityError, day
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement, seats_of
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
@@ -20,10 +22,12 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.text import printable
 from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
+from tfscale.v1.placement_pb2_grpc import PlacementStub
 from tfscale.v1.preflight_pb2_grpc import PreflightStub
 
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
+    from tfscale.v1.placement_pb2_grpc import PlacementAsyncStub
     from tfscale.v1.preflight_pb2_grpc import PreflightAsyncStub
 
 _logger = logging.getLogger(__name__)
@@ -58,6 +62,10 @@ class Channels:
 
     def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
         self.spec = spec
+        self.placement = file_placement(spec)
+        """The newest placement that any agent has told."""
+        self._told = ""
+        """Placement that an agent has told last, as JSON: most tell the same."""
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
         self._fingerprint = fingerprint_of(spec)
@@ -73,6 +81,41 @@ class Channels:
         self._asking = 0
         """Connections that ask at this moment what TLS has against them."""
 
+    def address(self, task: Task) -> Address:
+        """Return the address of the agent that holds a task; of a vacant one, that in the cluster file."""
+        return self.placement.seats.get(task, self.spec.agents[task])
+
+    def follow(self, placement: str) -> None:
+        """Dial the agents of this placement, as an agent tells it, unless a newer one is known."""
+        if placement == self._told:
+            return
+        self._told = placement
+        try:
+            told = parse_placement(placement, self.spec)
+        except PlacementError as error:
+            _logger.warning("%s", error)
+            return
+        if not told.is_newer(self.placement):
+            return
+        before, self.placement = self.placement, told
+        for task in self.spec.agents:
+            if before.seats.get(task) != told.seats.get(task):
+                self._stubs.pop(task, None)
+                self._replaced += [kept.pop(task) for kept in (self._channels, self._streams) if task in kept]
+
+    async def locate(self) -> None:
+        """Learn where tasks sit now, from all agents that answer at once; a stream of an agent tells it by itself."""
+        to = TaskIdentity(fingerprint=self._fingerprint)
+
+        async def ask(seat: Address) -> None:
+            async with self._opener.open(seat) as channel:
+                request = calls.seat_request(to, seat)
+                with contextlib.suppress(grpc.aio.AioRpcError):  # it is not there, or its tasks never move
+                    reply = await PlacementStub(channel).Seat(request, timeout=_PATIENCE)
+                    self.follow(reply.placement)
+
+        await asyncio.gather(*map(ask, seats_of(self.spec)))
+
     def identity(self, task: Task) -> TaskIdentity:
         """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""
         run = self.runs.get(self.spec.lead, self.runs.get(task, ""))
@@ -82,9 +125,14 @@ class Channels:
         """Return the stub of the task's agent, for use in one event loop."""
         self._replace_older()
         if task not in self._stubs:
-            self._channels[task] = self._opener.open(self.spec.agents[task])
+            self._channels[task] = self._opener.open(self.address(task))
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
+
+    def placements(self, task: Task) -> PlacementAsyncStub:
+        """Return the stub by which the task's agent is told where tasks are placed, for use in one event loop."""
+        self.stub(task)
+        return PlacementStub(self._channels[task])
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
         """Return the stub by which the task's agent examines its host."""
@@ -95,7 +143,7 @@ class Channels:
         """Open the stream of the task's agent; its replies are left as bytes."""
         self._replace_older()
         if task not in self._streams:
-            self._streams[task] = self._opener.open(self.spec.agents[task], is_stream=True)
+            self._streams[task] = self._opener.open(self.address(task), is_stream=True)
         serialize = agent_pb2.WatchRequest.SerializeToString
         call: grpc.aio.UnaryStreamCall[Any, bytes]
         call = self._streams[task].unary_stream(_WATCH, request_serializer=serialize)(request)
@@ -120,7 +168,7 @@ class Channels:
         self._asking += 1
         try:
             async with asyncio.timeout(_PATIENCE):
-                return await asyncio.to_thread(self._fault, self.spec.agents[task]) or first_line(error)
+                return await asyncio.to_thread(self._fault, self.address(task)) or first_line(error)
         except TimeoutError:
             return first_line(error)
         finally:

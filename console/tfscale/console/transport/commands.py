@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 import grpc.aio
@@ -14,6 +14,8 @@ from tfscale.core.cluster.task import Task
 
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
+_UNCORDON_PATIENCE = 10.0
+"""Seconds in which the lead's agent has told all others that a host may be used again."""
 VERBS = ("restart", "stop", "start")
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
@@ -32,6 +34,12 @@ class Commands(Protocol):
 
     def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         """Restart, stop or start tasks, and yield the progress."""
+
+    def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
+        """Restart the gang with the tasks of a host on others, and yield the progress."""
+
+    async def uncordon(self, host: str) -> None:
+        """Have tasks be placed on a cordoned host again."""
 
     def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
@@ -52,6 +60,13 @@ class NoCommands:
     async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
         raise CommandError(f"cannot {verb}: {self._reason}")
         yield
+
+    async def restart_without(self, _host: str) -> AsyncIterator[CommandProgressed]:
+        raise CommandError(f"cannot restart: {self._reason}")
+        yield
+
+    async def uncordon(self, host: str) -> None:
+        raise CommandError(f"cannot uncordon {host}: {self._reason}")
 
     async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
         raise CommandError(f"no log: {self._reason}")
@@ -80,9 +95,33 @@ class AgentCommands:
         lead = self._channels.spec.lead
         stub = self._channels.stub(lead)
         method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
-        call = method(
-            calls.tasks_request(self._channels.identity(lead), tasks, f"{verb} asked for at the console", generation)
-        )
+        reason = f"{verb} asked for at the console"
+        call = method(calls.tasks_request(self._channels.identity(lead), tasks, reason, generation))
+        async for progress in self._followed(call, verb, lead):
+            yield progress
+
+    async def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
+        """Restart the gang with the tasks of a host, of an agent's address or of a task's host on others.
+
+        Yield the progress. Raises CommandError.
+        """
+        lead = self._channels.spec.lead
+        reason = "restart asked for at the console"
+        call = self._channels.stub(lead).Restart(calls.without_request(self._channels.identity(lead), [host], reason))
+        async for progress in self._followed(call, "restart", lead):
+            yield progress
+
+    async def uncordon(self, host: str) -> None:
+        """Have tasks be placed on a cordoned host again. Raises CommandError."""
+        lead = self._channels.spec.lead
+        request = calls.uncordon_request(self._channels.identity(lead), host)
+        try:
+            reply = await self._channels.placements(lead).Uncordon(request, timeout=_UNCORDON_PATIENCE)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(await self._explain(f"cannot uncordon {host}", lead, error)) from None
+        self._channels.follow(reply.placement)
+
+    async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
         try:
             async for message in call:
                 yield calls.progress(message, verb, message.at)
@@ -127,5 +166,5 @@ class AgentCommands:
             call.cancel()
 
     async def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
-        agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
+        agent = f"the agent of {task} at {self._channels.address(task)}"
         return f"{failure}: {agent}: {await self._channels.explain(task, error)}"

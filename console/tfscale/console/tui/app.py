@@ -37,6 +37,7 @@ from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
 from tfscale.console.tui.widgets.table.task_table import TaskTable
+from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 
@@ -65,6 +66,8 @@ class ConsoleApp(App[bool]):
         Binding("r", "order('restart')", "restart; asks first", show=False),
         Binding("x", "order('stop')", "stop; asks first", show=False),
         Binding("S", "order('start')", "start; asks first", show=False),
+        Binding("W", "order_without", "restart without its host; asks first", show=False),
+        Binding("U", "uncordon", "let tasks be placed on a cordoned host again; asks for which", show=False),
         Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
         Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
         Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
@@ -261,6 +264,10 @@ class ConsoleApp(App[bool]):
             return self._remote is not None
         if action in _ORDERS:
             return not self._is_read_only and bool(self._selected())
+        if action == "order_without":
+            return not self._is_read_only and may_move(self._spec) and bool(self._selected())
+        if action == "uncordon":
+            return not self._is_read_only and self._shown is not None and bool(self._shown.cordoned)
         return super().check_action(action, parameters)
 
     def action_step(self, seconds: int) -> None:
@@ -341,6 +348,15 @@ class ConsoleApp(App[bool]):
     def action_order(self, verb: str) -> None:
         if (snapshot := self._shown) is not None:
             self._orders.ask(verb, self._selected(), snapshot, self.appearance)
+
+    def action_order_without(self) -> None:
+        if (snapshot := self._shown) is not None:
+            for task in self._selected()[:1]:
+                self._orders.ask_without(task, snapshot, self.appearance)
+
+    def action_uncordon(self) -> None:
+        if (snapshot := self._shown) is not None:
+            self._orders.ask_uncordon(snapshot, self.appearance)
 
     def action_profile(self) -> None:
         if (snapshot := self._shown) is not None:

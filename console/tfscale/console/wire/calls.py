@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.wire.frames import CAUTION
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
-from tfscale.v1 import agent_pb2, arrival_pb2, preflight_pb2, report_pb2
+from tfscale.v1 import agent_pb2, arrival_pb2, placement_pb2, preflight_pb2, report_pb2
 
 _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
@@ -93,6 +94,19 @@ def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeReques
 def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
     """Ask for a command to tasks, as long as `generation` is the newest; 0 is any."""
     return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation, to=_to(to))
+
+
+def without_request(to: TaskIdentity, hosts: Sequence[str], reason: str) -> agent_pb2.TasksRequest:
+    """Ask for a restart that places the tasks of these hosts on others."""
+    return agent_pb2.TasksRequest(without=hosts, reason=reason, to=_to(to))
+
+
+def seat_request(to: TaskIdentity, seat: Address) -> placement_pb2.SeatRequest:
+    return placement_pb2.SeatRequest(to=_to(to), seat=str(seat))
+
+
+def uncordon_request(to: TaskIdentity, host: str) -> placement_pb2.UncordonRequest:
+    return placement_pb2.UncordonRequest(to=_to(to), host=host)
 
 
 def log_request(to: TaskIdentity, tail: int, follow: bool) -> agent_pb2.FollowLogRequest:

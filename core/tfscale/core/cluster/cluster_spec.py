@@ -95,6 +95,12 @@ class ClusterSpec:
     gpu_price: GpuPrice | None = None
     recovery: RecoveryPolicy | None = None
     """None: no task is started again unasked."""
+    spares: Mapping[Address, Address] = field(default_factory=dict)
+    """Address of each agent that holds no task in the file, and the address of a task that it takes."""
+    written: ClusterSpec | None = None
+    """Spec as the file has it, where tasks sit elsewhere (`placement/placement.py` beside it)."""
+    placed_in: int = 0
+    """Generation of the placement in which they do."""
 
     @property
     def lead(self) -> Task:
@@ -116,7 +122,12 @@ class ClusterSpec:
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
     def to_json(self) -> str:
-        """Return the JSON form of the spec's file, without program, TLS and recovery: they concern agents alone."""
+        """Return the JSON form of the spec's file, without program, TLS and recovery: they concern agents alone.
+
+        It has the tasks where the file has them.
+        """
+        if self.written is not None:
+            return self.written.to_json()
         document: dict[str, Any] = {
             "name": self.name,
             "cluster": _ALONE if self.is_alone else self._addresses(),
@@ -125,6 +136,9 @@ class ClusterSpec:
         }
         if self.gpu_price is not None:
             document["cost"] = self.gpu_price.document()
+        if self.spares:
+            agents, tasks = [str(agent) for agent in self.spares], [str(task) for task in self.spares.values()]
+            document["spares"] = {"agents": agents, "tasks": tasks}
         return json.dumps(document)
 
     def _addresses(self) -> dict[str, list[str]]:
@@ -135,7 +149,7 @@ class ClusterSpec:
 
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "recovery"}
+_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "recovery", "spares"}
 
 
 def load_cluster(path: Path) -> ClusterSpec:
@@ -232,7 +246,10 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     agents = {task: Address(address.host, DEFAULT_AGENT_PORT) for task, address in tasks.items()}
     for key, value in _table(top.get("agents", {}), "[agents]").items():
         agents[_member(key, tasks, "[agents]")] = parse_address(value, f'[agents] "{key}"')
-    _refuse_duplicates(tasks, agents)
+    spares = _parse_spares(_table(top.get("spares", {}), "[spares]"), tasks)
+    _refuse_duplicates(tasks, agents, spares)
+    recovery = parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None
+    _refuse_more_than_all(recovery, tasks)
     links = {}
     for key, value in _table(top.get("links", {}), "[links]").items():
         links[key if key == "default" else str(_member(key, tasks, "[links]"))] = _parse_speed(value, key)
@@ -244,7 +261,8 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         program=_parse_program(_table(top.get("program", {}), "[program]")),
         tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
         gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
-        recovery=parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None,
+        recovery=recovery,
+        spares=spares,
     )
 
 
@@ -271,6 +289,33 @@ def _parse_tasks(cluster: object) -> dict[Task, Address]:
         missing = next(role for role in (Role.DISPATCHER, Role.DATAWORKER) if not count[role])
         raise UsageError(f"[cluster] {missing} is missing: a tf.data service has one dispatcher, and dataworkers")
     return dict(sorted(tasks.items()))
+
+
+def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> dict[Address, Address]:
+    """Return the task's address of each spare; a file that names none means the spare's host and the lead's port."""
+    _refuse_unknown(table, {"agents", "tasks"}, "[spares]")
+    if not table:
+        return {}
+    if NOWHERE in tasks.values():
+        raise UsageError("[spares]: a task that belongs to no cluster has none")
+    agents = _addresses(table.get("agents"), "agents")
+    port = next(iter(tasks.values())).port
+    places = _addresses(table["tasks"], "tasks") if "tasks" in table else [Address(each.host, port) for each in agents]
+    if len(places) != len(agents):
+        raise UsageError(f"[spares] tasks has {len(places)} addresses, and agents {len(agents)}: give one for each")
+    return dict(zip(agents, places, strict=True))
+
+
+def _addresses(value: object, key: str) -> list[Address]:
+    if not isinstance(value, list):
+        raise UsageError(f'[spares] {key} must be a list of "host:port"')
+    return [parse_address(each, f"[spares] {key}[{place}]") for place, each in enumerate(value)]
+
+
+def _refuse_more_than_all(recovery: RecoveryPolicy | None, tasks: Mapping[Task, Address]) -> None:
+    fewest, count = recovery and recovery.min_workers, sum(task.role is Role.WORKER for task in tasks)
+    if fewest and fewest > count:
+        raise UsageError(f"[recovery] min_workers is {fewest}, and [cluster] has {count} workers")
 
 
 def parse_address(value: object, where: str = "address") -> Address:
@@ -341,10 +386,14 @@ def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], where: str) -> 
             raise UsageError(f"{where} has no key {key!r}: use one of {', '.join(sorted(allowed))}")
 
 
-def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Address]) -> None:
-    for address, count in Counter([*tasks.values(), *agents.values()]).items():
+def _refuse_duplicates(
+    tasks: Mapping[Task, Address], agents: Mapping[Task, Address], spares: Mapping[Address, Address]
+) -> None:
+    everywhere = [*tasks.values(), *agents.values(), *spares, *spares.values()]
+    for address, count in Counter(everywhere).items():
         if count > 1:
             users = [f"{task}" for task in tasks if tasks[task] == address]
             users += [f"the agent of {task}" for task in agents if agents[task] == address]
+            users += [f"the spare {spare}" for spare, place in spares.items() if address in (spare, place)]
             where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
             raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")

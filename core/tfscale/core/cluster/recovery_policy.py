@@ -11,7 +11,18 @@ from typing import Any, TypeVar
 from tfscale.core.cluster.task import Role, parse_role
 from tfscale.core.errors import UsageError
 
-KEYS = ("policy", "max_restarts", "period", "backoff", "most_backoff", "without_progress", "on_hang")
+KEYS = (
+    "policy",
+    "max_restarts",
+    "period",
+    "backoff",
+    "most_backoff",
+    "without_progress",
+    "on_hang",
+    "replace_after",
+    "min_workers",
+    "cordon_after",
+)
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d)")
 _MOST_RESTARTS = 1000
@@ -53,6 +64,12 @@ class RecoveryPolicy:
     without_progress: int = 3
     """Restarts in a row that brought neither a newer checkpoint nor a higher step, after which no other one follows."""
     on_hang: OnHang = OnHang.TELL
+    replace_after: float = 30.0
+    """Time without an answer of an agent after which a restart that is due goes on without its host."""
+    min_workers: int | None = None
+    """Fewest workers with which the gang is started where no other agent is free; None: all of the file."""
+    cordon_after: int = 3
+    """Failures of a host within `period` after which no task is placed there."""
 
     def of(self, role: Role) -> RestartPolicy:
         return self.by_role.get(role, RestartPolicy.NEVER)
@@ -72,6 +89,9 @@ def parse_recovery(table: Mapping[str, Any]) -> RecoveryPolicy:
         _seconds(table, "most_backoff", given.most_backoff),
         _count(table, "without_progress", given.without_progress),
         _choice(OnHang, table.get("on_hang", given.on_hang), "on_hang"),
+        _seconds(table, "replace_after", given.replace_after),
+        _count(table, "min_workers", 1) if "min_workers" in table else None,
+        _count(table, "cordon_after", given.cordon_after),
     )
     if policy.most_backoff < policy.backoff:
         raise UsageError("[recovery] most_backoff is shorter than backoff: give both")

@@ -55,8 +55,9 @@ def fingerprint_of(spec: ClusterSpec) -> str:
     """Return 8 hexadecimal digits that are the same for two specs whose tasks have the same addresses.
 
     Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
-    agents, which a console may reach through a tunnel.
+    agents, which a console may reach through a tunnel. Nor does it matter where a task sits now.
     """
+    spec = spec.written or spec
     if spec.is_alone:
         return ALONE
     training = [task for task in spec.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]

@@ -29,6 +29,8 @@ class Question:
     """Seconds since the newest checkpoint; None unknown."""
     keeps: bool = False
     """True where other tasks hold the trained state of the touched ones."""
+    without: str = ""
+    """Host on which a restart starts no task; empty: each starts where it is."""
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -80,10 +82,17 @@ def wording(question: Question, appearance: Appearance) -> Text:
     """Return the question, with every task by name."""
     palette = appearance.palette
     count = len(question.touched)
-    text = Text(f"{question.verb.capitalize()} {count} task{'s' if count != 1 else ''}?\n\n", style="bold")
+    left_out = f" without {question.without}" if question.without else ""
+    text = Text(f"{question.verb.capitalize()} {count} task{'s' if count != 1 else ''}{left_out}?\n\n", style="bold")
     text.append(", ".join(map(str, question.touched)), style=f"bold {appearance.severity('warning')}")
     others = len(set(question.touched) - set(question.asked))
-    if others:
+    if question.without:
+        text.append(
+            f"\n\nWhat runs on {question.without} starts on a spare, else on the host of the last worker, where fewer "
+            "workers are allowed. All tasks that train are told of it by a restart.",
+            style=palette.dim,
+        )
+    elif others:
         asked = ", ".join(map(str, question.asked))
         reason = f"under {question.strategy} they train in step, so they go together"
         text.append(f"\n\nYou chose {asked}; {reason}.", style=palette.dim)

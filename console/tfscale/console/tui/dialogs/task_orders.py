@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.app import App
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import CommandProgressed
+from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
@@ -19,6 +19,7 @@ from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.screens.stack_screen import StackScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles
@@ -43,8 +44,39 @@ class Orders:
         question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
+    def ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:
+        """Restart the gang without the host of a task, if the operator agrees."""
+        touched = tuple(
+            view.task
+            for view in snapshot.tasks
+            if view.task.role in MOVABLE and view.link.state is not LinkState.VACANT
+        )
+        age, host = checkpoint_age(snapshot, [touched]), snapshot.view(task).agent.host
+        question = Question("restart", (task,), touched, snapshot.strategy, snapshot.generation, age, without=host)
+        self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
+
+    def ask_uncordon(self, snapshot: Snapshot, appearance: Appearance) -> None:
+        """Let tasks be placed again on a cordoned host that the operator names."""
+        lines = "\n".join(f"  {host}: {why}" for host, why in snapshot.cordoned.items())
+        question = f"Uncordon which host? Tasks may be placed there again.\n\n{lines}\n"
+        prompt = PromptScreen(question, appearance, next(iter(snapshot.cordoned), ""))
+        self._app.push_screen(prompt, self._uncordon_answered)
+
+    def _uncordon_answered(self, host: str | None) -> None:
+        if host:
+            self._app.run_worker(self._uncordon(host.strip()), group="orders")
+
+    async def _uncordon(self, host: str) -> None:
+        try:
+            await self._commands.uncordon(host)
+        except CommandError as error:
+            self._app.notify(str(error), severity="error", markup=False)
+
     def _answered(self, question: Question, agreed: bool | None) -> None:
-        if agreed:
+        if agreed and question.without:
+            orders = self._commands.restart_without(question.without)
+            self._run(orders, question.verb, question.asked, question.generation or 0)
+        elif agreed:
             orders = self._commands.order(question.verb, question.asked, question.generation or 0)
             self._run(orders, question.verb, question.asked, question.generation or 0)
 

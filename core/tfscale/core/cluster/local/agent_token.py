@@ -20,7 +20,10 @@ from tfscale.core.errors import UsageError
 TOKEN_KEY = "tfscale-token"
 """Name of the token in a call's metadata."""
 NEEDS_TOKEN = frozenset(
-    {"Restart", "Stop", "Start", "Profile", "Apply", "ReportFailure", "FollowLog", "Stack", "Examine", "Reach", "Send"}
+    {
+        *("Restart", "Stop", "Start", "Profile", "Apply", "ReportFailure", "Place", "Uncordon"),
+        *("FollowLog", "Stack", "Examine", "Reach", "Send"),
+    }
 )
 """Calls that change a task or read what is private; the others are open to every user of the machine."""
 _Tokens = tuple[str, ...]

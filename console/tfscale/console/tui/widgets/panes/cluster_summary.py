@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of
-from tfscale.core.text import clock
+from tfscale.core.text import clock, listing
 
 
 class Title(SnapshotWidget):
@@ -26,7 +26,8 @@ class Title(SnapshotWidget):
         right = f"{self.note}   {right}" if self.note else right
         generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
         strategy = snapshot.strategy or ""
-        parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
+        cordoned = f"cordoned: {listing(list(snapshot.cordoned))}" if snapshot.cordoned else ""
+        parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation, cordoned]
         room = self.size.width - text.cell_len - len(right) - 5
         if len("   ".join(parts)) > room:
             parts[0] = strategy.removesuffix("Strategy")

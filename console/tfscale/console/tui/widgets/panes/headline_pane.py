@@ -113,7 +113,7 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     """Return severity and sentence of the top line: a command, else silent agents, else the worst diagnosis."""
     if snapshot.command is not None:
         return _command_line(snapshot.command)
-    silent = [view for view in snapshot.tasks if view.is_stale]
+    silent = [view for view in snapshot.tasks if view.is_stale and view.link.state is not LinkState.VACANT]
     if ended := _end(snapshot):
         return ended
     if silent and len(silent) == len(snapshot.tasks):

@@ -1,0 +1,185 @@
+"""Restarts after which tasks sit on other agents: without a host, onto a spare, on fewer workers, and back again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tfscale.agent.cluster.gang import Busy, Gang, GangError
+from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.placement.seat import Seat, SeatReport
+from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
+from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
+from tfscale.core.text import listing
+
+_logger = logging.getLogger(__name__)
+_LOOK = 10.0
+"""Seconds between two looks at seats that do not know the placement of now."""
+_STABLE = 3
+"""Looks in a row at which an agent must answer until the gang grows for it: each growth is a restart."""
+
+
+class Mover:
+    """Placements that one agent decides about. It is the `placer` of its gang.
+
+    `is_running` tells whether the own task runs: a gang that somebody has stopped does not grow.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        seat: Seat,
+        seats: Mapping[Address, SeatPeer],
+        gang: Gang,
+        is_running: Callable[[], bool],
+    ) -> None:
+        self._spec, self._seat, self._seats, self._gang = settings.cluster, seat, seats, gang
+        self._is_running = is_running
+        recovery = settings.cluster.recovery
+        self._fewest = None if recovery is None else recovery.min_workers
+        self._told: set[Address] = set()
+        """Seats that know the placement of now."""
+        self._could_grow = 0
+        """Looks in a row at which the gang could have been larger."""
+        self._refusal = ""
+
+    async def without(self, names: Sequence[str], reason: str, expected: int | None = None) -> Operation:
+        """Begin a restart without the seats that these hosts, agents' addresses or tasks mean.
+
+        Raises PlacementError where the others cannot hold all tasks, and what Gang.move raises.
+        """
+        now = self._seat.placement
+        lost = {seat for name in names for seat in seats_on(self._spec, now, name)}
+        if idle := [str(seat) for seat in lost if now.task_of(seat) is None]:
+            raise PlacementError(f"{listing(sorted(idle))} holds no task")
+        reports = await self._reports()
+        named = listing(list(names))
+        return await self._move(now, reports, lost, f"{reason or 'restart by request'}, without {named}", expected)
+
+    async def replace(self, reason: str, cordoned: Mapping[str, str]) -> Operation:
+        """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
+
+        Raises PlacementError where the others cannot hold all tasks, where nothing would change, and where the agents
+        that answer may be those that are cut off; and what Gang.move raises.
+        """
+        now = self._seat.placement
+        reports = await self._reports()
+        if not may_decide(self._spec, now, reports):
+            raise PlacementError(
+                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
+                "task is placed anew; restart without the host by hand if it is dead"
+            )
+        return await self._move(replace(now, cordoned={**now.cordoned, **cordoned}), reports, (), reason)
+
+    async def uncordon(self, host: str) -> None:
+        """Let tasks be placed on a host again. Raises PlacementError, Busy and JournalError."""
+        now = self._seat.placement
+        if host not in now.cordoned:
+            cordoned = listing(list(now.cordoned)) or "none"
+            raise PlacementError(f"{host!r} is not cordoned; cordoned: {cordoned}")
+        left = {name: why for name, why in now.cordoned.items() if name != host}
+        placement = Placement(await self._gang.issue(), now.seats, left)
+        await self.hand_over(placement.to_json(), f"{host} uncordoned")
+        _logger.info("%s is uncordoned: tasks may be placed there again", host)
+
+    async def hand_over(self, placement: str, reason: str) -> None:
+        """Tell all agents that answer a placement, this one last. Raises JournalError and PlacementError."""
+        parsed = parse_placement(placement, self._spec)
+        there = await ask_all(self._seats, self._seats)
+        refusals = await asyncio.gather(*(self._seats[seat].place(parsed, reason) for seat in there))
+        for seat, refusal in zip(there, refusals, strict=True):
+            if refusal:
+                _logger.warning("the agent at %s does not take its place, and is told again: %s", seat, refusal)
+        self._told = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
+        await self._seat.accept(parsed, reason, leaves=False)
+
+    def follow(self) -> None:
+        """Go on as the agent of the task that this seat holds now."""
+        self._seat.leave()
+
+    async def keep(self) -> None:
+        """Tell agents that come back where tasks are placed, and let the gang grow; for as long as this agent leads."""
+        while True:
+            try:
+                await self._tell_the_others()
+                await self._grow()
+                self._refusal = ""
+            except TfscaleError as error:
+                if str(error) != self._refusal:
+                    _logger.warning("tasks stay where they are: %s", error)
+                self._refusal = str(error)
+            await asyncio.sleep(_LOOK)
+
+    async def _reports(self) -> dict[Address, SeatReport]:
+        """Return what all seats say that answer. Raises GangError where one knows a newer placement."""
+        reports = await ask_all(self._seats, self._seats) | {self._seat.address: await self._seat.report()}
+        newest = newest_placement(reports.values(), self._spec)
+        if newest is not None and newest.is_newer(self._seat.placement):
+            raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
+        return reports
+
+    async def _move(
+        self,
+        now: Placement,
+        reports: Mapping[Address, SeatReport],
+        lost: Collection[Address],
+        reason: str,
+        expected: int | None = None,
+    ) -> Operation:
+        usable = [seat for seat, report in reports.items() if seat not in lost and not report.trouble]
+        seats = place_tasks(self._spec, now, usable, self._fewest)
+        if seats == now.seats:
+            raise PlacementError("all tasks stay where they are")
+        # The agent of a task that answers stops it; one that does not learns it when it is there again.
+        tasks = tuple(task for task, seat in now.seats.items() if seat in reports and task.role in MOVABLE)
+        return await self._gang.move(
+            tasks,
+            f"{reason}: {moves(now.seats, seats)}",
+            lambda generation: Placement(generation, seats, now.cordoned).to_json(),
+            expected,
+        )
+
+    async def _tell_the_others(self) -> None:
+        own = self._seat.placement
+        reports = await ask_all(self._seats, [seat for seat in self._seats if seat not in self._told])
+        texts = placements({report.placement for report in reports.values()}, self._spec)
+        newest = max(texts.values(), key=lambda placement: placement.generation, default=own)
+        if newest.is_newer(own):
+            await self._seat.accept(newest, "placed by another agent")
+            return
+        for seat, report in reports.items():
+            known = texts.get(report.placement)
+            if known is not None and (known == own or not await self._seats[seat].place(own, "back again")):
+                self._told.add(seat)
+
+    async def _grow(self) -> None:
+        """Begin a restart with more workers, once an agent has been free for a while."""
+        now = self._seat.placement
+        if not self._vacant(now) or not self._is_running():
+            self._could_grow = 0
+            return
+        held = set(now.seats.values())
+        free = [seat for seat in self._seats if seat not in held and seat.host not in now.cordoned]
+        if not await ask_all(self._seats, free):
+            self._could_grow = 0
+            return
+        reports = await self._reports()
+        usable = [seat for seat, report in reports.items() if not report.trouble]
+        placed = place_tasks(self._spec, now, usable, self._fewest)
+        self._could_grow = self._could_grow + 1 if len(placed) > len(now.seats) else 0
+        if self._could_grow >= _STABLE:
+            self._could_grow = 0
+            try:
+                await self._move(now, reports, (), "restarted by itself with more workers")
+            except Busy:
+                return
+
+    def _vacant(self, now: Placement) -> list[Task]:
+        return [task for task in file_spec(self._spec).tasks if task not in now.seats]

@@ -1,0 +1,97 @@
+"""The own seat: the placement that this agent knows, and the task that it holds in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tfscale.agent.cluster.gang import Overtaken
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.placement.seat_journal import SeatJournal
+from tfscale.agent.process.startable import why_not_startable
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.placement import Placement, placed_spec
+from tfscale.core.cluster.task import Task
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatReport:
+    """State of a seat, as its agent tells it."""
+
+    task: str
+    """Task that it holds, empty where it waits."""
+    placement: str
+    """Newest placement that it knows, as JSON."""
+    trouble: str = ""
+    """Reason for which it could not start a task."""
+
+
+class Seat:
+    """Seat of one agent. `leave` is called when another placement of tasks than the present one is to be followed."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        assert settings.seat is not None
+        self.address: Address = settings.seat
+        self.leave: Callable[[], None] = lambda: None
+        self.reason = ""
+        """Reason of the command that made the newest placement, empty where that is not known."""
+        self._settings = settings
+        self._journal = SeatJournal(settings)
+        self._program_files = FileThread()
+        self._accepting = asyncio.Lock()
+
+    @property
+    def placement(self) -> Placement:
+        """The newest placement that this agent knows."""
+        return self._journal.placement
+
+    @property
+    def task(self) -> Task | None:
+        """The task that it holds in that placement."""
+        return self.placement.task_of(self.address)
+
+    def settings(self) -> AgentSettings | None:
+        """Return the settings of the agent of the task that this seat holds, None where it holds none."""
+        task = self.task
+        if task is None:
+            return None
+        spec = placed_spec(self._settings.cluster, self.placement)
+        return replace(self._settings, cluster=spec, task=task, start_reason=self.reason)
+
+    async def accept(self, placement: Placement, reason: str, *, leaves: bool = True) -> None:
+        """Write a placement down, and with `leaves` begin to follow it.
+
+        Raises Overtaken for one that is older than the own, and JournalError where it cannot be written.
+        """
+        async with self._accepting:
+            own = self.placement
+            if own.is_newer(placement):
+                raise Overtaken(f"{self.address} is in the placement of generation {own.generation}")
+            if placement == own:
+                return
+            await self._journal.put(placement)
+        self.reason = reason
+        if placement.seats == own.seats:
+            return
+        _logger.info("placed anew (%s): this agent holds %s now", reason, self.task or "no task, and waits")
+        if leaves:
+            self.leave()
+
+    async def report(self) -> SeatReport:
+        task = self.task
+        return SeatReport("" if task is None else str(task), self.placement.to_json(), await self._trouble())
+
+    async def _trouble(self) -> str:
+        program, command = self._settings.cluster.program, self._settings.command
+        environment = {**os.environ, **program.environment}
+        try:
+            why = await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
+        except DiskHangs as error:
+            return f"cannot start {command[0]!r}: {error}"
+        return why or ""

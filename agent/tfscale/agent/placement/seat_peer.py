@@ -1,0 +1,97 @@
+"""Seats of other agents, which are asked what they hold and told where tasks are placed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable, Mapping
+
+import grpc
+import grpc.aio
+from tfscale.agent import wire
+from tfscale.agent.placement.seat import SeatReport
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
+from tfscale.core.cluster.security import ChannelOpener
+from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
+from tfscale.v1 import placement_pb2, placement_pb2_grpc
+
+QUICK = 1.0
+"""Seconds for a question to an agent that may not be there."""
+_PLACE = 6.0
+"""Seconds for an agent to write a placement down, for whose disk it waits 5 s."""
+_WAVE, _ENOUGH, _MOST_ASKED = 8, 4, 64
+"""Agents that an agent which starts asks at once, answers that are enough, and agents that it asks at most."""
+_AT_ONCE = 64
+"""Agents that are asked at once."""
+
+
+class SeatPeer:
+    """One seat of another agent. A connection is made for each question: they are rare."""
+
+    def __init__(self, spec: ClusterSpec, run: str, seat: Address, opener: ChannelOpener) -> None:
+        self._spec, self._seat, self._opener = spec, seat, opener
+        self._to = wire.identity_message(TaskIdentity(run, "", fingerprint_of(spec)))
+
+    async def ask(self, patience: float = QUICK) -> SeatReport | None:
+        """Return what the agent says of itself, None without an answer in `patience` seconds."""
+        request = placement_pb2.SeatRequest(to=self._to, seat=str(self._seat))
+        async with self._opener.open(self._seat) as channel:
+            try:
+                return wire.seat_record(await placement_pb2_grpc.PlacementStub(channel).Seat(request, timeout=patience))
+            except grpc.aio.AioRpcError:
+                return None
+
+    async def place(self, placement: Placement, reason: str) -> str:
+        """Tell the agent a placement; return why it did not take it, empty where it did."""
+        request = placement_pb2.PlaceRequest(
+            to=self._to, seat=str(self._seat), placement=placement.to_json(), reason=reason
+        )
+        async with self._opener.open(self._seat) as channel:
+            try:
+                await placement_pb2_grpc.PlacementStub(channel).Place(request, timeout=_PLACE)
+            except grpc.aio.AioRpcError as error:
+                return error.details() or error.code().name
+        return ""
+
+
+async def ask_all(seats: Mapping[Address, SeatPeer], which: Iterable[Address]) -> dict[Address, SeatReport]:
+    """Return what those of these seats say that answer at once."""
+    room = asyncio.Semaphore(_AT_ONCE)
+    asked = tuple(which)
+
+    async def ask(seat: Address) -> SeatReport | None:
+        async with room:
+            return await seats[seat].ask()
+
+    answers = await asyncio.gather(*map(ask, asked))
+    return {seat: answer for seat, answer in zip(asked, answers, strict=True) if answer is not None}
+
+
+async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> list[SeatReport]:
+    """Return what some of these seats say, `first` before others; a thousand agents that start ask no million times."""
+    others = [seat for seat in seats if seat != first]
+    random.shuffle(others)
+    order = [seat for seat in (first, *others) if seat is not None and seat in seats][:_MOST_ASKED]
+    reports: list[SeatReport] = []
+    for begin in range(0, len(order), _WAVE):
+        reports += (await ask_all(seats, order[begin : begin + _WAVE])).values()
+        if len(reports) >= _ENOUGH:
+            break
+    return reports
+
+
+def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placement | None:
+    """Return the newest placement that any of these seats knows, None where none can be read."""
+    known = placements({report.placement for report in reports}, spec).values()
+    return max(known, key=lambda placement: placement.generation, default=None)
+
+
+def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:
+    """Return the placements that these texts are; most agents tell the same one, and that of a thousand takes 15 ms."""
+    known = {}
+    for text in texts:
+        with contextlib.suppress(PlacementError):  # of an agent with another cluster file, which says so itself
+            known[text] = parse_placement(text, spec)
+    return known

@@ -1,0 +1,65 @@
+"""Restarts that leave a host out: one whose agents do not answer, or on which tasks failed again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.placement.mover import Mover
+from tfscale.agent.recovery.incident import Incident
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.placement.placement import PlacementError
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy
+
+_logger = logging.getLogger(__name__)
+_AGAIN = 10.0
+"""Seconds between two tries to place tasks anew: each asks all agents."""
+
+
+class HostReplacement:
+    """Decisions of the acting lead about hosts. `mover` is None where tasks stay where the cluster file has them."""
+
+    def __init__(self, spec: ClusterSpec, policy: RecoveryPolicy, journal: Journal, mover: Mover | None) -> None:
+        self._spec, self._policy, self._journal, self._mover = spec, policy, journal, mover
+
+    def due_in(self, incident: Incident) -> float | None:
+        """Return the seconds until tasks are placed without the hosts that hinder their restart, None for never."""
+        if self._mover is None or incident.troubled is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        due = incident.troubled + self._policy.replace_after
+        return max(0.0, due - now, 0.0 if incident.move_tried is None else incident.move_tried + _AGAIN - now)
+
+    async def count(self, incident: Incident) -> dict[str, str]:
+        """Count the failure for the host on which it began; return the reason to cordon it, by host, if there is one.
+
+        A task that ended because its peer was gone says nothing about its own host. Raises JournalError.
+        """
+        if self._mover is None or incident.is_hang or incident.first().followed:
+            return {}
+        host = self._spec.agents[incident.cause()[0]].host
+        failures = self._journal.entry.host_failures.after(host, time.time(), self._policy)
+        await self._journal.update(host_failures=failures)
+        why = failures.why_cordoned(host, self._policy)
+        return {host: why} if why else {}
+
+    async def begin(self, incident: Incident, reason: str, cordoned: Mapping[str, str]) -> Operation | None:
+        """Begin a restart without a host, if one is due; None where tasks stay where they are.
+
+        Raises what Gang.move raises.
+        """
+        is_first = bool(cordoned) and incident.move_tried is None
+        if self._mover is None or not (is_first or self.due_in(incident) == 0.0):
+            return None
+        incident.move_tried = asyncio.get_running_loop().time()
+        try:
+            return await self._mover.replace(reason, cordoned)
+        except PlacementError as error:
+            if str(error) != incident.obstacle:
+                _logger.warning("%s", error)
+            incident.obstacle = str(error)
+            return None

@@ -1,0 +1,136 @@
+"""Placement of one generation: which agent holds which task, and the cluster spec that follows from it.
+
+The cluster file gives each task an agent, and may name spares, whose agents hold none. All of them are *seats*. A seat
+has the address of its agent, which is its name, and an address at which the task that it holds is served. After a
+restart without a host tasks may sit elsewhere than in the file, and the last workers may be *vacant*.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import UsageError
+from tfscale.core.text import bounded
+
+_MOST_REASON = 200
+"""Characters of the reason for which a host is cordoned."""
+
+
+class PlacementError(UsageError):
+    """A placement that there cannot be; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Seats of all tasks in one generation, and the hosts on which none is placed."""
+
+    generation: int
+    """Generation of the command that made it; 0 for that of the cluster file. The higher one is the newer."""
+    seats: Mapping[Task, Address]
+    """Agent of each task, in the cluster's order. A worker that is absent is vacant."""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """Reason by host, as agents' addresses name it."""
+
+    def task_of(self, seat: Address) -> Task | None:
+        """Return the task that this agent holds, None where it waits."""
+        return next((task for task, agent in self.seats.items() if agent == seat), None)
+
+    def is_newer(self, other: Placement) -> bool:
+        return self.generation > other.generation
+
+    def to_json(self) -> str:
+        """Return its JSON form, which journals keep and agents send."""
+        seats = {str(task): str(agent) for task, agent in self.seats.items()}
+        return json.dumps({"generation": self.generation, "seats": seats, "cordoned": dict(self.cordoned)})
+
+
+def may_move(spec: ClusterSpec) -> bool:
+    """Decide whether tasks of this cluster may ever sit elsewhere than in the file."""
+    return bool(spec.spares) or (spec.recovery is not None and spec.recovery.min_workers is not None)
+
+
+def file_spec(spec: ClusterSpec) -> ClusterSpec:
+    """Return the spec as the cluster file has it."""
+    return spec.written or spec
+
+
+def file_placement(spec: ClusterSpec) -> Placement:
+    """Return the placement of the cluster file, in which spares hold nothing."""
+    return Placement(0, file_spec(spec).agents)
+
+
+def placement_of(spec: ClusterSpec) -> Placement:
+    """Return the placement that a spec is made of, without what is cordoned."""
+    return Placement(spec.placed_in, spec.agents)
+
+
+def seats_of(spec: ClusterSpec) -> dict[Address, Address]:
+    """Return the address at which each seat serves a task, by that of its agent: the tasks' own seats, then spares."""
+    written = file_spec(spec)
+    return {written.agents[task]: address for task, address in written.tasks.items()} | dict(written.spares)
+
+
+def placed_spec(spec: ClusterSpec, placement: Placement) -> ClusterSpec:
+    """Return the spec with its tasks where `placement` has them.
+
+    Its fingerprint is that of the file. The speed of a link belongs to a host: a task that sits elsewhere has only the
+    speed that the file gives to all.
+    """
+    written, addresses = file_spec(spec), seats_of(spec)
+    if not placement.generation:
+        return written
+    moved = {str(task) for task, agent in written.agents.items() if placement.seats.get(task) != agent}
+    return replace(
+        written,
+        tasks={task: addresses[agent] for task, agent in placement.seats.items()},
+        agents=dict(placement.seats),
+        link_speeds={name: speed for name, speed in written.link_speeds.items() if name not in moved},
+        written=written,
+        placed_in=placement.generation,
+    )
+
+
+def parse_placement(text: str, spec: ClusterSpec) -> Placement:
+    """Return the placement of its JSON form. Raises PlacementError for one that is none of this cluster."""
+    try:
+        return _parsed(json.loads(text), spec)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PlacementError(f"no placement: {error!r}") from None
+    except UsageError as error:
+        raise PlacementError(f"no placement of this cluster: {error}") from None
+
+
+def _parsed(document: Mapping[str, Any], spec: ClusterSpec) -> Placement:
+    written, known = file_spec(spec), seats_of(spec)
+    generation = document["generation"]
+    if type(generation) is not int or generation < 0:
+        raise UsageError(f"generation {bounded(repr(generation), _MOST_REASON)} is no whole number from 0")
+    given = {Task.parse(name): parse_address(agent) for name, agent in document["seats"].items()}
+    seats = {task: given[task] for task in written.tasks if task in given}
+    if strange := [str(each) for each in (*(set(given) - set(seats)), *(set(seats.values()) - set(known)))]:
+        raise UsageError(f"the cluster file has no {strange[0]}: give all agents the same file")
+    if len(set(seats.values())) < len(seats):
+        raise UsageError("one agent holds two tasks")
+    if gap := why_not_whole(written, seats):
+        raise UsageError(gap)
+    cordoned = {str(host): bounded(str(why), _MOST_REASON) for host, why in document.get("cordoned", {}).items()}
+    hosts = {agent.host for agent in known}
+    return Placement(generation, seats, {host: why for host, why in cordoned.items() if host in hosts})
+
+
+def why_not_whole(spec: ClusterSpec, seats: Mapping[Task, Address]) -> str:
+    """Return what is missing: all but the last workers have a seat, since TensorFlow wants their indices dense."""
+    vacant = [task for task in file_spec(spec).tasks if task not in seats]
+    if other := [task for task in vacant if task.role is not Role.WORKER]:
+        return f"{other[0]} has no agent"
+    first = min((task.index for task in vacant), default=None)
+    if first is not None and any(task.role is Role.WORKER and task.index > first for task in seats):
+        return f"worker:{first} has no agent, and a later worker has one"
+    if vacant and not any(task.role is Role.WORKER for task in seats):
+        return "no worker has an agent"
+    return ""
