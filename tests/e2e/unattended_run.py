@@ -1,4 +1,4 @@
-"""A real training on hosts of its own, which nobody attends: agents that recover it, and a console that writes it down."""
+"""A real training on hosts of its own, which nobody attends: agents recover it, and a console writes it down."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class UnattendedRun:
         spaces = subprocess.run([*inside, "readlink", "/proc/self/ns/net"], check=True, capture_output=True, text=True)
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if os.readlink(process / "ns" / "net") == spaces.stdout.strip():
+                if str((process / "ns" / "net").readlink()) == spaces.stdout.strip():
                     os.kill(int(process.name), signal.SIGKILL)
         self.agents[seat].wait()
 
