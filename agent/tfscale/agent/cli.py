@@ -20,6 +20,7 @@ import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import hand_over, probe_install, process_one
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.placement import placed_agent
+from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output
@@ -90,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.getpid() == 1:
         process_one.go_on_as_child()
         settings = replace(settings, ends_container=True)
+    open_files.allow_many()
     name = f"spare {settings.seat}" if settings.is_spare else str(settings.task)
     start_log(logging.StreamHandler(), settings.log_level, settings.log_format, name)
     try:

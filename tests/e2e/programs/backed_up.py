@@ -25,6 +25,7 @@ class Written(tf.keras.callbacks.Callback):
         time.sleep(SECONDS)
 
 
+tf.keras.utils.set_random_seed(1)
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(10)])
