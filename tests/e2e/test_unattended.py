@@ -104,3 +104,15 @@ def test_a_training_goes_on_with_fewer_workers_and_grows_back(tmp_path: Path) ->
     assert processes == {"worker:0": 3, "worker:1": 3, "worker:2": 2}
     assert {epoch for _, epoch in run.epochs("worker:0")} == set(range(120))
     assert_buckets_fill_the_run(report)
+
+
+def test_a_training_goes_on_after_the_network_was_cut(tmp_path: Path) -> None:
+    recovery = 'policy = "ExitCode"\non_hang = "restart"'
+    with unattended(tmp_path, {"worker": 3}, ["backed_up.py", "60", "0.5"], recovery=recovery) as run:
+        wait_until(lambda: len(run.epochs("worker:0")) >= 5)
+        run.cut_host("worker:2")
+        time.sleep(40)
+        run.join_host("worker:2")
+        assert run.ended(240) == dict.fromkeys(run.tasks, 0)
+    for task in run.tasks:
+        assert {epoch for _, epoch in run.epochs(task)} == set(range(60))

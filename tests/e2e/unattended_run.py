@@ -59,9 +59,17 @@ class UnattendedRun:
         assert state is not None and state.task_pid is not None, task
         return state.task_pid
 
+    def cut_host(self, seat: str) -> None:
+        """Let the host of a seat run on, and reach no other."""
+        net_hosts.cut(self.seats.index(seat))
+
+    def join_host(self, seat: str) -> None:
+        """End the cut of a host."""
+        net_hosts.free(self.seats.index(seat))
+
     def lose_host(self, seat: str) -> None:
         """Kill all that runs on the host of a seat, and cut it off."""
-        net_hosts.cut(self.seats.index(seat))
+        self.cut_host(seat)
         inside = net_hosts.inside(self.seats.index(seat))
         spaces = subprocess.run([*inside, "readlink", "/proc/self/ns/net"], check=True, capture_output=True, text=True)
         for process in Path("/proc").glob("[0-9]*"):
@@ -97,7 +105,7 @@ class UnattendedRun:
 
     def find_host(self, seat: str) -> None:
         """Bring back a host that was lost, and start its agent, as a service does."""
-        net_hosts.free(self.seats.index(seat))
+        self.join_host(seat)
         self._start_agent(seat)
 
     def _start_agent(self, seat: str) -> None:
