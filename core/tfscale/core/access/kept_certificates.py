@@ -72,7 +72,9 @@ class KeptCertificates:
             return self._server_configuration()
 
         return grpc.dynamic_ssl_server_credentials(
-            self._server_configuration(), newer, require_client_authentication=True
+            self._server_configuration(),
+            newer,  # type: ignore[arg-type]  # None stands for what it was, which the stubs do not say
+            require_client_authentication=True,
         )
 
     def _read(self) -> PemFiles:
