@@ -5,6 +5,7 @@ The rule: docs/how-it-works/ownership.md#a-slow-worker.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,9 +94,9 @@ def why_not_mended(straggler: Diagnosis, policy: OnStraggler) -> str:
     causes = [str(evidence.get("cause") or UNKNOWN), *([str(evidence["also"])] if evidence.get("also") else [])]
     what = "a restart" if policy is OnStraggler.RESTART else "another host"
     if left := next((cause for cause in causes if cause not in _MENDED[policy]), None):
-        return f"it is {IN_A_WORD.get(left, f'slow by {left}')}, which {what} does not mend"
+        return f"{IN_A_WORD.get(left, f'slow by {left}')}, which {what} does not mend"
     if evidence.get("phase") == "input":
-        return f"it waits for its data, which {what} does not mend"
+        return f"waiting for its data, which {what} does not mend"
     if policy is OnStraggler.REPLACE:
         return ""
     if _is_faulty_gpu(straggler):
@@ -124,12 +125,14 @@ def pays_back_after(straggler: Diagnosis, downtime: float | None, untrained: flo
     """
     share = gain(straggler)
     if share <= 0:
-        return float("inf")
+        return math.inf
     return ((ASSUMED if downtime is None else downtime) + untrained / (1 + share)) / share
 
 
 def why_not_paid_back(after: float) -> str:
     """Return why a restart that is paid back after so many seconds is not worth it, empty where it is."""
+    if math.isinf(after):
+        return "a restart now gains nothing"
     return "" if after <= PAYS_BACK else f"a restart now would be paid back after {elapsed(after)} only"
 
 
