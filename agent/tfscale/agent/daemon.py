@@ -262,6 +262,7 @@ class Daemon:
             self._local,
             self._gang if self._settings.leads else None,
             self._recovery.acting,
+            self._recovery.stragglers if self._settings.leads else None,
             self._take_stack,
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
             self._examiner,
@@ -513,6 +514,7 @@ class Daemon:
             directory=str(Path(settings.cluster.program.directory or "").absolute()),
             fingerprint=settings.identity.fingerprint,
             placement="" if self._seat is None else self._seat.placement.to_json(),
+            on_straggler="" if (recovery := settings.cluster.recovery) is None else recovery.on_straggler,
         )
 
 

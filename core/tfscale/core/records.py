@@ -609,6 +609,8 @@ class Description:
     """Fingerprint of the cluster, empty of an agent of an earlier version."""
     placement: str = ""
     """Placement of now as JSON; empty where tasks stay where the cluster file has them."""
+    on_straggler: str = ""
+    """Policy of that name in the agent's own cluster file; empty where it says nothing of recovery."""
 
 
 @dataclass(frozen=True, slots=True)

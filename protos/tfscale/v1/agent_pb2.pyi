@@ -239,6 +239,7 @@ class Description(_message.Message):
     DIRECTORY_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
+    ON_STRAGGLER_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     version: _builtins.str
     """of tfscale"""
@@ -262,6 +263,8 @@ class Description(_message.Message):
     """of the cluster"""
     placement: _builtins.str
     """of now, as JSON (placement.proto); empty: that of the cluster file"""
+    on_straggler: _builtins.str
+    """of [recovery] in the agent's cluster file: "tell", "restart", "replace"; empty: none"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -282,10 +285,11 @@ class Description(_message.Message):
         directory: _builtins.str = ...,
         fingerprint: _builtins.str = ...,
         placement: _builtins.str = ...,
+        on_straggler: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "placement", b"placement", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "on_straggler", b"on_straggler", "pid", b"pid", "placement", b"placement", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -300,6 +304,7 @@ class TasksRequest(_message.Message):
     EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
     WITHOUT_FIELD_NUMBER: _builtins.int
+    BY_POLICY_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     expected_generation: _builtins.int
     """0: any. Otherwise refused with FAILED_PRECONDITION when it has moved on"""
@@ -315,6 +320,8 @@ class TasksRequest(_message.Message):
         are those that train, whatever `tasks` says.
         """
 
+    @_builtins.property
+    def by_policy(self) -> Global___ByPolicy: ...
     def __init__(
         self,
         *,
@@ -323,14 +330,44 @@ class TasksRequest(_message.Message):
         expected_generation: _builtins.int = ...,
         to: Global___TaskIdentity | None = ...,
         without: _abc.Iterable[_builtins.str] | None = ...,
+        by_policy: Global___ByPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TasksRequest: _TypeAlias = TasksRequest  # noqa: Y015
+
+@_typing.final
+class ByPolicy(_message.Message):
+    """Restart only: no person asks, but a console that has named the one task in `tasks` as a straggler. Counted among the
+    restarts of [recovery]; refused with FAILED_PRECONDITION where the lead's cluster file has another policy, and a
+    second time for the same task unless the first was worth it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ON_STRAGGLER_FIELD_NUMBER: _builtins.int
+    WAS_WORTH_IT_FIELD_NUMBER: _builtins.int
+    on_straggler: _builtins.str
+    """as the lead describes it: "restart" or "replace" """
+    was_worth_it: _builtins.bool
+    """the last such restart of the task has gained half of what was expected, or more"""
+    def __init__(
+        self,
+        *,
+        on_straggler: _builtins.str = ...,
+        was_worth_it: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["on_straggler", b"on_straggler", "was_worth_it", b"was_worth_it"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ByPolicy: _TypeAlias = ByPolicy  # noqa: Y015
 
 @_typing.final
 class Progress(_message.Message):

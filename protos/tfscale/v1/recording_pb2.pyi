@@ -85,6 +85,7 @@ class Entry(_message.Message):
     LINK_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     SECOND_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
     VERB_FIELD_NUMBER: _builtins.int
     at: _builtins.float
     """when it reached the console"""
@@ -92,6 +93,8 @@ class Entry(_message.Message):
     """empty where the event is not of a single task"""
     second: _builtins.bool
     """the console diagnosed at `at` what it had received"""
+    policy: _builtins.str
+    """what the console says of a policy about the task"""
     verb: _builtins.str
     """of the command that made this progress"""
     @_builtins.property
@@ -112,13 +115,14 @@ class Entry(_message.Message):
         link: Global___Link | None = ...,
         progress: _agent_pb2.Progress | None = ...,
         second: _builtins.bool = ...,
+        policy: _builtins.str = ...,
         verb: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "progress", b"progress", "second", b"second"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "policy", b"policy", "progress", b"progress", "second", b"second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "progress", b"progress", "second", b"second", "task", b"task", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "policy", b"policy", "progress", b"progress", "second", b"second", "task", b"task", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["frame", "description", "link", "progress", "second"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["frame", "description", "link", "progress", "second", "policy"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -30,7 +30,7 @@ from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_spec
-from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import Stage, TaskState, TaskStatus
@@ -187,6 +187,32 @@ async def test_a_restart_for_which_there_is_no_place_costs_nothing(cluster: Clus
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         after = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
         assert [each.pid for each in after] == [each.pid for each in before]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a spare", "none"])
+async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smaller(
+    make_settings: MakeSettings, is_there: bool
+) -> None:
+    cluster = Cluster(make_settings, on_straggler=OnStraggler.REPLACE, min_workers=2)
+    lead = cluster.seats["worker:0"]
+    by_policy = agent_pb2.ByPolicy(on_straggler="replace")
+    request = agent_pb2.TasksRequest(tasks=["worker:1"], reason="slow", by_policy=by_policy, to=named(lead))
+    async with AsyncExitStack() as stack:
+        for name, settings in cluster.seats.items():
+            if is_there or name != "spare":
+                await stack.enter_async_context(seat(settings))
+        before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        async with stub(lead) as service, asyncio.timeout(20):
+            if not is_there:
+                with pytest.raises(grpc.aio.AioRpcError, match="no other agent is free to take worker:1"):
+                    _ = [progress async for progress in service.Restart(request)]
+                assert [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)] == before
+                return
+            progress = [progress async for progress in service.Restart(request)]
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        assert progress[0].message == ("slow, restart 1 of 10 within 1 h, without worker:1: worker:1 to 127.0.0.5")
+        placement = await placement_at(lead, lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
 
 
 async def test_nobody_places_tasks_without_the_token_and_a_stranger_is_refused(cluster: Cluster) -> None:

@@ -94,6 +94,27 @@ async def test_a_report_of_a_state_that_nobody_knows_is_refused(
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize(
+    ("verb", "tasks", "without", "words"),
+    [
+        ("Restart", ["worker:0"], [], r"the cluster file of worker:0 has no \[recovery\]"),
+        ("Restart", ["worker:0", "worker:1"], [], "on_straggler is a restart of one task"),
+        ("Restart", ["worker:0"], ["worker:0"], "on_straggler is a restart of one task"),
+        ("Stop", ["worker:0"], [], "on_straggler is a restart of one task"),
+    ],
+)
+async def test_a_restart_by_a_policy_that_is_not_there_or_of_no_one_task_is_refused(
+    settings_of: Callable[..., AgentSettings], verb: str, tasks: list[str], without: list[str], words: str
+) -> None:
+    async with agent(settings := settings_of(W0)), stub(settings) as service:
+        before = await runs(settings)
+        by_policy = agent_pb2.ByPolicy(on_straggler="restart")
+        request = agent_pb2.TasksRequest(tasks=tasks, without=without, by_policy=by_policy, to=named(settings))
+        with pytest.raises(grpc.aio.AioRpcError, match=words):
+            _ = [progress async for progress in getattr(service, verb)(request)]
+        assert (await runs(settings)).pid == before.pid
+
+
 async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings := settings_of(W1)):
         await status_when(settings, lambda status: status.state is TaskState.PENDING)

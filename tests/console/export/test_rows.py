@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.console.engine.events import CommandProgressed, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import (
+    CommandProgressed,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    PolicyTold,
+    SecondPassed,
+)
 from tfscale.console.export import rows
 from tfscale.core.records import Stage
 
@@ -38,12 +45,15 @@ def test_frames_are_flat_rows_also_where_most_is_unknown() -> None:
 def test_events_are_lines_and_rows() -> None:
     progress = CommandProgressed(fakes.NOW, "restart", Stage.FAILED, (FIRST, SECOND), 2, "why")
     lines = [rows.event_line(LinkChanged(1.0, FIRST, LinkState.DOWN, "cut")), rows.event_line(progress)]
+    lines.append(rows.event_line(PolicyTold(2.0, SECOND, "not tried again")))
     lines.append(rows.diagnosis_line(fakes.straggler(), 7.0))
     table = [rows.event_row(line) for line in lines if line]
     assert [(row["type"], row["time"], row["subject"], row["kind"]) for row in table] == [
         ("link", 1.0, "worker:0", "down"),
         ("command", fakes.NOW, "worker:0, worker:1", "failed"),
+        ("policy", 2.0, "worker:1", None),
         ("diagnosis", 7.0, "worker:1", "straggler"),
     ]
+    assert table[2]["text"] == "not tried again"
     assert all(list(row) == [name for name, _ in rows.EVENT_COLUMNS] for row in table)
     assert rows.event_line(SecondPassed(1.0)) is None and rows.event_line(ARRIVED) is None

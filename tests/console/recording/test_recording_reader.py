@@ -9,7 +9,15 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import record, simulated
-from tfscale.console.engine.events import CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import (
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    PolicyTold,
+    SecondPassed,
+)
 from tfscale.console.recording.recording_reader import SIGNATURE, Recording, RecordingError
 from tfscale.console.recording.recording_writer import CHAPTER
 from tfscale.console.sources.simulated import simulated_spec
@@ -22,7 +30,8 @@ def of_every_kind() -> list[Event]:
     events = fakes.killed_events(SPEC)
     progress = CommandProgressed(fakes.NOW, "restart", Stage.PLANNED, tuple(SPEC.tasks), 2, "because")
     down = LinkChanged(fakes.NOW + 1, fakes.worker(1), LinkState.DOWN, "connection refused")
-    return [*events, SecondPassed(fakes.NOW), progress, down, SecondPassed(fakes.NOW + 1)]
+    policy = PolicyTold(fakes.NOW + 1, fakes.worker(1), "not tried again")
+    return [*events, SecondPassed(fakes.NOW), progress, down, policy, SecondPassed(fakes.NOW + 1)]
 
 
 def float32(event: Event) -> Event:

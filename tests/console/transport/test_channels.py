@@ -62,3 +62,25 @@ async def test_a_task_is_dialled_where_the_newest_placement_has_it() -> None:
     assert [str(channels.address(task)) for task in (first, second)] == [str(spec.agents[first]), "host-c:7070"]
     assert second not in channels._stubs
     await channels.close()
+
+
+@pytest.mark.parametrize(
+    ("role", "why"),
+    [
+        (CallerRole.OBSERVER, "its certificate is that of an observer, which gives no orders"),
+        (None, "its certificate has no role, which gives no orders"),
+        (CallerRole.OPERATOR, ""),
+        (CallerRole.AGENT, ""),
+    ],
+)
+async def test_a_console_knows_by_its_certificate_whether_it_may_order(
+    tmp_path: Path, role: CallerRole | None, why: str
+) -> None:
+    issuer, task = Issuer(tmp_path / "ca"), Task.parse("worker:0")
+    tls = issuer.tls("eve", role) if role else issuer.without_role("eve")
+    spec = ClusterSpec("test", {task: Address("127.0.0.1", 7000)}, {task: Address("127.0.0.1", 7070)}, tls=tls)
+    channels = Channels(spec)
+    free = Channels(replace(spec, tls=replace(tls, has_roles=False)))
+    assert (channels.why_no_order(), free.why_no_order(), Channels(spec, insecure=True).why_no_order()) == (why, "", "")
+    for each in (channels, free):
+        await each.close()

@@ -20,6 +20,7 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console import tui
+from tfscale.console.engine.checkpoint_age import checkpoint_age
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.state_factory import states
@@ -29,7 +30,6 @@ from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands, Stack
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
-from tfscale.console.tui.dialogs.task_orders import checkpoint_age
 from tfscale.console.tui.screens.base_screen import ACTING
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen

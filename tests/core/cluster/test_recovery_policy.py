@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, parse_cluster
-from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
+from tfscale.core.cluster.recovery_policy import OnHang, OnStraggler, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.task import Role
 
 
@@ -27,6 +27,7 @@ def test_one_policy_is_for_all_roles() -> None:
     assert {policy.of(role) for role in Role} == {RestartPolicy.ON_FAILURE}
     assert (policy.max_restarts, policy.period, policy.backoff, policy.most_backoff) == (10, 3600.0, 2.0, 60.0)
     assert (policy.without_progress, policy.on_hang) == (3, OnHang.TELL)
+    assert policy.on_straggler is OnStraggler.TELL
 
 
 def test_a_table_names_the_policy_of_each_role_and_the_others_have_none() -> None:
@@ -35,6 +36,13 @@ def test_a_table_names_the_policy_of_each_role_and_the_others_have_none() -> Non
     assert policy.of(Role.CHIEF) is RestartPolicy.EXIT_CODE
     assert policy.of(Role.PS) is RestartPolicy.NEVER
     assert policy.on_hang is OnHang.RESTART
+
+
+@pytest.mark.parametrize("on_straggler", OnStraggler)
+def test_a_slow_worker_has_a_policy_of_its_own(on_straggler: OnStraggler) -> None:
+    assert policy_of({"policy": "Never", "on_straggler": str(on_straggler)}).on_straggler is on_straggler
+    with pytest.raises(ClusterError, match="on_straggler: 'end' is none of tell, restart, replace"):
+        policy_of({"policy": "Never", "on_straggler": "end"})
 
 
 @pytest.mark.parametrize(

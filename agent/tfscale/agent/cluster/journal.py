@@ -65,6 +65,8 @@ class JournalEntry:
     """Generation of the newest command that the own task was given."""
     budgets: tuple[RestartBudget, ...] = ()
     """Restarts that are left, by the tasks that restart together."""
+    slow: tuple[str, ...] = ()
+    """Tasks that were restarted because they were slow."""
     host_failures: HostFailures = field(default_factory=HostFailures)
     """Failures that began on each host."""
 
@@ -130,6 +132,7 @@ def _entry(given: dict[str, Any]) -> JournalEntry:
         intent = _known(Intent, known["intent"])
         known["intent"] = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
     known["budgets"] = tuple(map(parse_budget, known.get("budgets", ())))
+    known["slow"] = tuple(map(str, known.get("slow", ())))
     known["host_failures"] = parse_host_failures(known.get("host_failures", {}))
     entry = JournalEntry(**known)
     numbers = (entry.generation, entry.task_generation, entry.attempt, entry.commanded)

@@ -15,7 +15,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
-from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.text import listing
 
@@ -50,10 +50,13 @@ class Mover:
         """Looks in a row at which the gang could have been larger."""
         self._refusal = ""
 
-    async def without(self, names: Sequence[str], reason: str, expected: int | None = None) -> Operation:
+    async def without(
+        self, names: Sequence[str], reason: str, expected: int | None = None, *, keeps_size: bool = False
+    ) -> Operation:
         """Begin a restart without the seats that these hosts, agents' addresses or tasks mean.
 
-        Raises PlacementError where the others cannot hold all tasks, and what Gang.move raises.
+        A gang that `keeps_size` has as many workers as now, whatever `min_workers` allows. Raises PlacementError where
+        the others cannot hold all tasks, and what Gang.move raises.
         """
         now = self._seat.placement
         lost = {seat for name in names for seat in seats_on(self._spec, now, name)}
@@ -61,7 +64,10 @@ class Mover:
             raise PlacementError(f"{listing(sorted(idle))} holds no task")
         reports = await self._reports()
         named = listing(list(names))
-        return await self._move(now, reports, lost, f"{reason or 'restart by request'}, without {named}", expected)
+        reason = f"{reason or 'restart by request'}, without {named}"
+        workers = sum(task.role is Role.WORKER for task in now.seats)
+        fewest = workers if keeps_size else self._fewest
+        return await self._move(now, reports, lost, reason, expected, fewest)
 
     async def replace(self, reason: str, cordoned: Mapping[str, str]) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
@@ -76,7 +82,8 @@ class Mover:
                 f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
                 "task is placed anew; restart without the host by hand if it is dead"
             )
-        return await self._move(replace(now, cordoned={**now.cordoned, **cordoned}), reports, (), reason)
+        now = replace(now, cordoned={**now.cordoned, **cordoned})
+        return await self._move(now, reports, (), reason, None, self._fewest)
 
     async def uncordon(self, host: str) -> None:
         """Let tasks be placed on a host again. Raises PlacementError, Busy and JournalError."""
@@ -131,10 +138,11 @@ class Mover:
         reports: Mapping[Address, SeatReport],
         lost: Collection[Address],
         reason: str,
-        expected: int | None = None,
+        expected: int | None,
+        fewest: int | None,
     ) -> Operation:
         usable = [seat for seat, report in reports.items() if seat not in lost and not report.trouble]
-        seats = place_tasks(self._spec, now, usable, self._fewest)
+        seats = place_tasks(self._spec, now, usable, fewest)
         if seats == now.seats:
             raise PlacementError("all tasks stay where they are")
         # The agent of a task that answers stops it; one that does not learns it when it is there again.
@@ -177,7 +185,7 @@ class Mover:
         if self._could_grow >= _STABLE:
             self._could_grow = 0
             try:
-                await self._move(now, reports, (), "restarted by itself with more workers")
+                await self._move(now, reports, (), "restarted by itself with more workers", None, self._fewest)
             except Busy:
                 return
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
@@ -31,7 +31,7 @@ from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_resta
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.task_failure import SETTLE
-from tfscale.core.records import TaskStatus
+from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
@@ -116,6 +116,21 @@ class ActingLead:
             incident.driver = asyncio.create_task(self._drive(incident))
         return incident.verdict(now)
 
+    def is_deciding(self, tasks: Collection[Task]) -> bool:
+        """Return whether a failure among these tasks is being decided about."""
+        return any(each.final is None and not set(each.scope).isdisjoint(tasks) for each in self._incidents)
+
+    async def all_run(self, tasks: Sequence[Task]) -> bool:
+        """Return whether the agents of all these tasks answer that they run."""
+        statuses = await self._statuses(tasks)
+        return all(status is not None and status.state is TaskState.RUNNING for status in statuses)
+
+    def budget_of(self, scope: Sequence[Task]) -> RestartBudget:
+        """Return what is left now to tasks that restart together and run."""
+        name = str(scope[0])
+        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
+        return kept.after_end(self._reached(), time.time(), self._policy)
+
     async def close(self) -> None:
         """Decide nothing more: the next acting lead does."""
         drivers = [incident.driver for incident in self._incidents if incident.driver is not None]
@@ -182,7 +197,7 @@ class ActingLead:
                 pause = self._pause_after(error, incident, budget)
                 continue
             budget = budget.after_restart(time.time())
-            await self._keep(budget)
+            await self.keep(budget)
             if await self._carried_out(incident, operation, budget):
                 return _OVER
             budget = budget.after_end(self._progress(incident), time.time(), self._policy)
@@ -245,7 +260,7 @@ class ActingLead:
     def _progress(self, incident: Incident) -> Progress:
         return incident.reached.with_other(self._reached())
 
-    async def _keep(self, budget: RestartBudget) -> None:
+    async def keep(self, budget: RestartBudget) -> None:
         """Write down what is left, so that no other agent of this task counts anew. Raises JournalError."""
         async with self._keeping:
             others = (each for each in self._journal.entry.budgets if each.name != budget.name)
@@ -304,7 +319,7 @@ class ActingLead:
         task, how = incident.cause()
         words = f"given up after {task} {how}: {why}"
         _logger.error("%s; restart it by hand", words)
-        await self._keep(budget.given_up(words, incident.generation))
+        await self.keep(budget.given_up(words, incident.generation))
         return Verdict(words, is_final=True, gave_up=True)
 
     async def _wait(self, incident: Incident, pause: float, words: str) -> None:

@@ -16,6 +16,7 @@ from tfscale.agent.recovery.failure_reporter import FailureReporter
 from tfscale.agent.recovery.hang_stacks import HangStacks, OwnStacks
 from tfscale.agent.recovery.recovery_peer import RecoveryPeer
 from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.recovery.watchdog import Watchdog
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import Supervisor
@@ -58,6 +59,7 @@ class TaskRecovery:
         self._acting = ActingLead(
             spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks, mover
         )
+        self._stragglers = StragglerRestarts(spec, self._policy, journal, gang, self._acting, strategy, mover)
         self._reporter = FailureReporter(spec, task, peers, self._acting, self._own_report, self._on_verdict)
         self._watchdog = Watchdog()
         self._still: float | None = None
@@ -69,6 +71,11 @@ class TaskRecovery:
     def acting(self) -> ActingLead | None:
         """The place of reports from other agents; None where the cluster file says nothing of recovery."""
         return self._acting if self._is_on else None
+
+    @property
+    def stragglers(self) -> StragglerRestarts | None:
+        """The place of consoles' requests by the policy `on_straggler`; None without `[recovery]`."""
+        return self._stragglers if self._is_on else None
 
     @property
     def is_pending(self) -> bool:

@@ -22,6 +22,7 @@ from tfscale.agent.placement.mover import Mover
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
@@ -63,7 +64,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     """Service for consoles, scripts and the agents of other tasks.
 
     `seat` and `mover` are None where tasks stay where the cluster file has them, `mover` on all agents but the lead's.
-    `gang` is None on all agents but the lead's, `acting` on those whose cluster file says nothing of recovery.
+    `gang` is None on all agents but the lead's, `acting` on those whose cluster file says nothing of recovery,
+    `stragglers` on both.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         local: LocalTask,
         gang: Gang | None,
         acting: ActingLead | None,
+        stragglers: StragglerRestarts | None,
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
         examiner: Examiner,
@@ -86,6 +89,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._local = local
         self._gang = gang
         self._acting = acting
+        self._stragglers = stragglers
         self._take_stack = take_stack
         self._profile = profile
         self._examiner = examiner
@@ -242,6 +246,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def _begun(self, gang: Gang, verb: Verb, request: agent_pb2.TasksRequest) -> Operation:
         """Begin the command that a request asks for. Raises TfscaleError."""
         expected = request.expected_generation or None
+        if request.HasField("by_policy"):
+            return await self._begun_by_policy(verb, request, expected)
         if not request.without:
             return await gang.command(verb, [Task.parse(name) for name in request.tasks], _reason(request), expected)
         if verb is not Verb.RESTART:
@@ -249,6 +255,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if self._mover is None:
             raise GangError("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
         return await self._mover.without(request.without[:_MOST_HOSTS], _reason(request), expected)
+
+    async def _begun_by_policy(self, verb: Verb, request: agent_pb2.TasksRequest, expected: int | None) -> Operation:
+        """Begin the restart of a slow task for which a console asks by the policy. Raises TfscaleError."""
+        if verb is not Verb.RESTART or len(request.tasks) != 1 or request.without:
+            raise UsageError("on_straggler is a restart of one task")
+        if self._stragglers is None:
+            raise GangError(
+                f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
+            )
+        task, policy = Task.parse(request.tasks[0]), request.by_policy
+        known = bounded(policy.on_straggler, _MOST_REASON)
+        return await self._stragglers.begin(task, known, _reason(request), expected, was_worth_it=policy.was_worth_it)
 
     async def _refuse_strangers(
         self, to: agent_pb2.TaskIdentity, context: _Context[Any, Any], *, is_order: bool = False

@@ -24,6 +24,16 @@ class EngineListener(Protocol):
     def snapshot_taken(self, snapshot: Snapshot) -> None: ...
 
 
+class Reaction(Protocol):
+    """Reaction of a live console to a diagnosis, without a person."""
+
+    def look(self, snapshot: Snapshot, inbox: Inbox) -> None:
+        """Take in a new diagnosis; what is done about it is told as events."""
+
+    async def close(self) -> None:
+        """Do nothing more."""
+
+
 class Engine:
     """Loop that folds the source's events in order, and takes a snapshot at every `SecondPassed`."""
 
@@ -32,11 +42,13 @@ class Engine:
         source: Source,
         new_state: Callable[[], ClusterState],
         tap: Callable[[Event], None] | None = None,
+        reaction: Reaction | None = None,
     ) -> None:
         self.source = source
         self.state = new_state()
         self.inbox = Inbox(tap=tap)
         self._new_state = new_state
+        self._reaction = reaction
         self._is_slow = False
         self._filling: asyncio.Task[None] | None = None
 
@@ -49,6 +61,8 @@ class Engine:
             await asyncio.wait([self._filling, folding], return_when=asyncio.FIRST_EXCEPTION)
         finally:
             await _end(self._filling, folding)
+            if self._reaction is not None:
+                await self._reaction.close()
 
     def stop(self) -> None:
         """Take nothing more from the source."""
@@ -74,6 +88,8 @@ class Engine:
         listener.event_folded(event)
         if snapshot is not None:
             listener.snapshot_taken(snapshot)
+            if self._reaction is not None and isinstance(event, SecondPassed):
+                self._reaction.look(snapshot, self.inbox)
 
     async def _snapshot(self, event: Event) -> Snapshot | None:
         if isinstance(event, SecondPassed):

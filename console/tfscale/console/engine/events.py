@@ -79,6 +79,15 @@ class CommandProgressed:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyTold:
+    """Word of this console on a policy that it carries out: why a task is left, or not restarted again."""
+
+    at: float
+    task: Task
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Progress of a profile; `file` and `bytes` once it is written. Both paths are on the task's host."""
 
@@ -105,4 +114,4 @@ class Rewound:
     at: float
 
 
-Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | SecondPassed | Rewound
+Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | PolicyTold | SecondPassed | Rewound

@@ -95,7 +95,7 @@ class TimelineEntry:
     subject: str
     text: str
     kind: str = ""
-    """Kind of the diagnosis; else `task`, `agent` or `command`."""
+    """Kind of the diagnosis; else `task`, `agent`, `placement`, `command` or `policy`."""
     diagnosis: Diagnosis | None = None
     """The diagnosis as it was then."""
 

@@ -15,6 +15,7 @@ from tfscale.console.engine.events import (
     FrameArrived,
     LinkChanged,
     LinkState,
+    PolicyTold,
     SecondPassed,
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
@@ -87,6 +88,8 @@ class ClusterState:
                 self._fold_link(event)
             case CommandProgressed():
                 self._fold_command(event)
+            case PolicyTold(at, task, message):
+                self._note(at, "warning", str(task), message, "policy")
             case SecondPassed() if self._history is not None:
                 self._history.close_second()
 

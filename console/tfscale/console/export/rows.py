@@ -10,7 +10,14 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
+from tfscale.console.engine.events import (
+    AgentDescribed,
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    PolicyTold,
+)
 from tfscale.core.analysis.stragglers.straggler_rule import Suspect
 from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -52,12 +59,14 @@ def suspect_line(suspect: Suspect | None, at: float) -> Json:
 
 
 def event_line(event: Event) -> Json | None:
-    """Return the line of a connection's, an agent's or a command's event; None for other events."""
+    """Return the line of a connection's, an agent's, a command's or a policy's event; None for other events."""
     match event:
         case LinkChanged():
             rest: Json = {"type": "link", "state": event.state.value, "reason": event.reason}
         case AgentDescribed():
             rest = {"type": "agent", **encode(event.description)}
+        case PolicyTold():
+            rest = {"type": "policy", "message": event.message}
         case CommandProgressed():
             tasks = [str(task) for task in event.tasks]
             rest = {"type": "command", **encode(event), "tasks": tasks}

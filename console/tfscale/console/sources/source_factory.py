@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfscale.console.baselines.baseline_file import BaselineFile, open_baselines
+from tfscale.console.engine.straggler_policy import StragglerPolicy
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources import Source
@@ -35,6 +36,14 @@ class ClusterConnection:
     channels: Channels | None = None
     baselines: BaselineFile | None = None
     """Baselines of earlier runs; None where the cluster is not live."""
+
+    def straggler_policy(self, settings: Settings) -> StragglerPolicy | None:
+        """Return what this console does about slow workers; None where no task can be restarted."""
+        channels = self.channels
+        if channels is None:
+            return None
+        why_not = (lambda: "this console only looks (--read-only)") if settings.read_only else channels.why_no_order
+        return StragglerPolicy(self.source.spec, AgentCommands(channels), self.source.now, why_not)
 
     def run(self, job: Job[T]) -> T:
         """Run the job in an event loop of its own, close the channels, and return its result."""

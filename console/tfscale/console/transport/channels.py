@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 from tfscale.console.wire import calls
+from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError, day
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -121,6 +122,14 @@ class Channels:
         """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""
         run = self.runs.get(self.spec.lead, self.runs.get(task, ""))
         return TaskIdentity(run, str(task), self._fingerprint)
+
+    def why_no_order(self) -> str:
+        """Return why agents take no order of this console, as far as its own certificate tells; empty if they may."""
+        tls, own = self._opener.tls, self._opener.certificates
+        if tls is None or own is None or not tls.has_roles or (own.facts.role or 0) >= CallerRole.OPERATOR:
+            return ""
+        role = "has no role" if own.facts.role is None else f"is that of an {own.facts.role}"
+        return f"its certificate {role}, which gives no orders"
 
     def stub(self, task: Task) -> AgentAsyncStub:
         """Return the stub of the task's agent, for use in one event loop."""

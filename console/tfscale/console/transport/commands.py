@@ -111,6 +111,19 @@ class AgentCommands:
         async for progress in self._followed(call, "restart", lead):
             yield progress
 
+    async def restart_slow(
+        self, task: Task, policy: str, reason: str, generation: int, *, was_worth_it: bool
+    ) -> AsyncIterator[CommandProgressed]:
+        """Restart a slow task by the lead's policy `on_straggler`, if `generation` is the newest; yield the progress.
+
+        `was_worth_it` tells that its last such restart has gained enough. Raises CommandError.
+        """
+        lead = self._channels.spec.lead
+        to = self._channels.identity(lead)
+        request = calls.policy_request(to, task, policy, reason, generation, was_worth_it=was_worth_it)
+        async for progress in self._followed(self._channels.stub(lead).Restart(request), "restart", lead):
+            yield progress
+
     async def uncordon(self, host: str) -> None:
         """Have tasks be placed on a cordoned host again. Raises CommandError."""
         lead = self._channels.spec.lead

@@ -51,8 +51,9 @@ def run_screens(
         _logger.error("%s", problem)
         app.failed(problem)
 
+    new_state = resilient_states(spec, failed, connection.baselines)
     app = ConsoleApp(
-        Engine(connection.source, resilient_states(spec, failed, connection.baselines), tape.take),
+        Engine(connection.source, new_state, tape.take, connection.straggler_policy(settings)),
         connection.commands,
         tape,
         ascii=settings.ascii or not (is_served(environment) or speaks_utf8(environment)),

@@ -96,6 +96,15 @@ def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generati
     return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation, to=_to(to))
 
 
+def policy_request(
+    to: TaskIdentity, task: Task, policy: str, reason: str, generation: int, *, was_worth_it: bool
+) -> agent_pb2.TasksRequest:
+    """Ask for a restart of a slow task by the lead's policy."""
+    request = tasks_request(to, [task], reason, generation)
+    request.by_policy.on_straggler, request.by_policy.was_worth_it = policy, was_worth_it
+    return request
+
+
 def without_request(to: TaskIdentity, hosts: Sequence[str], reason: str) -> agent_pb2.TasksRequest:
     """Ask for a restart that places the tasks of these hosts on others."""
     return agent_pb2.TasksRequest(without=hosts, reason=reason, to=_to(to))

@@ -11,6 +11,7 @@ from tfscale.console.engine.events import (
     Event,
     FrameArrived,
     LinkChanged,
+    PolicyTold,
     SecondPassed,
     link_state,
 )
@@ -18,6 +19,7 @@ from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.text import printable
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, recording_pb2
@@ -93,6 +95,8 @@ def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:
         case CommandProgressed():
             entry.verb = event.verb
             entry.progress.CopyFrom(calls.progress_message(event))
+        case PolicyTold(_, task, message):
+            entry.task, entry.policy = str(task), message
         case SecondPassed():
             entry.second = True
 
@@ -111,4 +115,6 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
             return AgentDescribed(entry.at, Task.parse(entry.task), calls.description(entry.description))
         case "progress":
             return calls.progress(entry.progress, entry.verb, entry.at)
+        case "policy":
+            return PolicyTold(entry.at, Task.parse(entry.task), printable(entry.policy))
     return None

@@ -19,6 +19,7 @@ KEYS = (
     "most_backoff",
     "without_progress",
     "on_hang",
+    "on_straggler",
     "replace_after",
     "min_workers",
     "cordon_after",
@@ -49,6 +50,16 @@ class OnHang(StrEnum):
     RESTART = "restart"
 
 
+class OnStraggler(StrEnum):
+    """Reaction to one worker that makes the others wait, while a console of an operator watches."""
+
+    TELL = "tell"
+    RESTART = "restart"
+    """Restart it where it is, with all that restart with it."""
+    REPLACE = "replace"
+    """Restart it on a free agent."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
     """The table `[recovery]`; times are in seconds."""
@@ -64,6 +75,7 @@ class RecoveryPolicy:
     without_progress: int = 3
     """Restarts in a row that brought neither a newer checkpoint nor a higher step, after which no other one follows."""
     on_hang: OnHang = OnHang.TELL
+    on_straggler: OnStraggler = OnStraggler.TELL
     replace_after: float = 30.0
     """Time without an answer of an agent after which a restart that is due goes on without its host."""
     min_workers: int | None = None
@@ -89,6 +101,7 @@ def parse_recovery(table: Mapping[str, Any]) -> RecoveryPolicy:
         _seconds(table, "most_backoff", given.most_backoff),
         _count(table, "without_progress", given.without_progress),
         _choice(OnHang, table.get("on_hang", given.on_hang), "on_hang"),
+        _choice(OnStraggler, table.get("on_straggler", given.on_straggler), "on_straggler"),
         _seconds(table, "replace_after", given.replace_after),
         _count(table, "min_workers", 1) if "min_workers" in table else None,
         _count(table, "cordon_after", given.cordon_after),

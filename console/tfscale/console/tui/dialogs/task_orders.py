@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
+from tfscale.console.engine.checkpoint_age import checkpoint_age
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
@@ -153,24 +153,3 @@ def _place(snapshot: Snapshot, task: Task) -> str:
         return f"the state of {task}'s agent"
     files = TaskFiles(Path(described.log_path).parent, task)
     return f"{files.profiles} on {described.host}"
-
-
-def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
-    """Return the seconds since the newest checkpoint of the group that wrote none for longest; None if one is unknown.
-
-    Each element of `trainings` is a group of tasks that train together. Ages are by the clock of the task's host.
-    """
-    ages = [_age(snapshot, tasks) for tasks in trainings]
-    ages_known = [age for age in ages if age is not None]
-    return max(ages_known) if ages_known and len(ages_known) == len(ages) else None
-
-
-def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:
-    youngest = math.inf
-    for view in snapshot.tasks:
-        probe = view.frame.probe if view.frame else None
-        if view.frame is None or probe is None or probe.checkpoint is None or view.task not in tasks:
-            continue
-        silent = snapshot.at - view.link.since if view.is_stale and view.link.since is not None else 0.0
-        youngest = min(youngest, max(0.0, view.frame.at - probe.checkpoint) + silent)
-    return youngest if youngest < math.inf else None

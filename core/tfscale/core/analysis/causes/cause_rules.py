@@ -33,7 +33,7 @@ _THROTTLED = 0.05
 """Seconds a second for which the cgroup's limit held the task back (chosen)."""
 _SWAPPING = 1e6
 """Bytes a second by which swap grows (chosen)."""
-_CLOCK = 0.9
+CLOCK = 0.9
 """Clock over that of the peers (chosen)."""
 _UNEVEN = 1.05
 """Examples a step over those of the peers (chosen)."""
@@ -151,7 +151,7 @@ def _power(case: Case) -> Reason | None:
         return None
     if case.stands_out("power_brake", _HALF):
         return Reason("its GPU is slowed down by its power supply", _measured(own, "power_brake", "clock"))
-    if own.power_cap is None or own.power_cap < _HALF or (pace := _clock_to_peers(case)) is None or pace >= _CLOCK:
+    if own.power_cap is None or own.power_cap < _HALF or (pace := _clock_to_peers(case)) is None or pace >= CLOCK:
         return None
     clause = f"its GPU is at its power limit, with its clock at {pace:.0%} of its peers'"
     return Reason(clause, {"clock_to_peers": pace, **_measured(own, "power_cap", "clock")})
@@ -209,7 +209,7 @@ def _slow_device(case: Case) -> Reason | None:
     if not _computes_slowly(case) or (own.gpu is None and own.clock is None):
         return None
     pace = _clock_to_peers(case)
-    if pace is not None and pace < _CLOCK:
+    if pace is not None and pace < CLOCK:
         return Reason(f"its GPU's clock is at {pace:.0%} of its peers', nothing says why", {"clock_to_peers": pace})
     return Reason("its GPU is slow, though nothing throttles it", {"clock_to_peers": pace})
 

@@ -107,10 +107,11 @@ def evidence_of(
             "excess": figures.excess[figures.phase],
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
+            **({} if verdict.before is None else {"step_before": verdict.before}),
             **({"together": ", ".join(names[:number] + names[number + 1 :])} if len(names) > 1 else {}),
             **of_all,
         }
-        for number, figures in enumerate(measured)
+        for number, (verdict, figures) in enumerate(zip(verdicts, measured, strict=True))
     ]
 
 

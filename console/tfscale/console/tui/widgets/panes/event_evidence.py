@@ -14,7 +14,7 @@ from tfscale.core.text import celsius, clock, count, data_rate, data_size, durat
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "noticed": clock,
-    **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), step_time),
+    **dict.fromkeys(("excess", "step_before", "transfer", "host", "input", "compute"), step_time),
     "quiet": elapsed,
     **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
     **dict.fromkeys(("sent", "received", "swapping"), data_rate),
