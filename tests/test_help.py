@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
+E2E = Path(__file__).parent / "e2e"
+"""Folder of modules that some scripts share with the end-to-end tests, and which their commands add to the path."""
 PROGRAMS = [
     *(f"bench/{name}.py" for name in ("console", "diagnosis", "probe", "stragglers")),
+    *(f"bench/agents/{name}.py" for name in ("bench_agents", "bench_restarts")),
     *(f"docs/{name}.py" for name in ("cells", "compat", "pictures", "versions")),
     "demo_cluster.py",
 ]
@@ -18,6 +22,8 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_script_prints_its_help(program: str) -> None:
-    done = subprocess.run([sys.executable, SCRIPTS / program, "--help"], capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(E2E), os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, SCRIPTS / program, "--help"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")

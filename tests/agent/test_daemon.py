@@ -17,6 +17,7 @@ import grpc.aio
 import pytest
 from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
+from tfscale.agent import daemon
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
@@ -218,6 +219,48 @@ async def test_a_run_whose_state_is_damaged_does_not_begin_again(
     assert "give --restart to run it again" in caplog.text
     async with agent(replace(settings, restart=True)):
         assert (await status_when(settings, ended)).generation == 2
+
+
+async def test_a_task_whose_lead_is_away_starts_in_its_own_generation(
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(daemon, "_LEAD_PATIENCE", 0.2)
+    settings = settings_of(W1)
+    async with agent(settings):
+        assert (await runs(settings)).generation == 1
+    lead = settings.cluster.agents[W0]
+    assert f"the agent of worker:0 at {lead} does not answer: the task starts in its own generation 1" in caplog.text
+
+
+async def test_an_agent_that_is_asked_twice_to_end_kills_its_task(settings_of: Callable[..., AgentSettings]) -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    settings = settings_of(W0, command=(sys.executable, "-c", deaf), grace=60.0)
+    settings.files.folder.mkdir(parents=True)
+    running = asyncio.create_task((twice := daemon.Daemon(settings)).run())
+    await says(settings, "\ndeaf\n")
+    twice.leave()
+    await status_when(settings, lambda status: status.state is TaskState.STOPPING)
+    twice.leave()
+    async with asyncio.timeout(10):
+        await running
+    state = read_state(settings.files.shim_state)
+    assert state is not None and state.signal == signal.SIGKILL
+
+
+async def test_an_agent_that_nobody_watches_leaves_once_its_task_has_ended(
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "_UNWATCHED", 0.5)
+    settings = settings_of(W0, command=(sys.executable, "-c", "import time; time.sleep(2)"), exit_unwatched=True)
+    async with agent(settings) as running, stub(settings) as service, asyncio.timeout(20):
+        watch = service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True)
+        async for reply in watch:
+            if reply.frame.status.state == telemetry_pb2.TASK_STATE_EXITED:
+                break
+        await asyncio.sleep(2.0)
+        assert not running.done()  # a console watches
+        watch.cancel()
+        await asyncio.shield(running)
 
 
 async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_generation(

@@ -22,6 +22,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role
 from tfscale.core.records import TaskState
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
@@ -62,6 +63,32 @@ async def test_wrong_requests_are_refused_with_a_reason(
             await command(settings, verb, *tasks, expected=expected)
     assert caught.value.code() is code
     assert words in (caught.value.details() or "")
+
+
+async def test_a_second_command_is_aborted_while_one_is_under_way(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
+) -> None:
+    slow = ("sh", "-c", "trap 'sleep 1; exit' TERM; echo up; while :; do sleep 0.05; done")
+    async with agent(settings := make_settings(make_cluster(1), W0, command=slow, grace=5.0)):
+        await says(settings, "\nup\n")
+        first = asyncio.create_task(command(settings, "Stop", "worker:0"))
+        await status_when(settings, lambda status: status.state is TaskState.STOPPING)
+        with pytest.raises(grpc.aio.AioRpcError, match="is under way") as caught:
+            await command(settings, "Stop", "worker:0")
+        assert (await first)[-1].stage == agent_pb2.STAGE_DONE
+    assert caught.value.code() is grpc.StatusCode.ABORTED
+
+
+async def test_a_field_of_a_later_version_in_a_request_is_ignored(settings_of: Callable[..., AgentSettings]) -> None:
+    later = b"\xa2\x06\x05later"  # field 100, a text
+    async with agent(settings := settings_of(W0)), open_channel(settings.listen, settings.cluster) as channel:
+        describe = channel.unary_unary(
+            "/tfscale.v1.Agent/Describe",
+            request_serializer=lambda request: request.SerializeToString() + later,
+            response_deserializer=agent_pb2.Description.FromString,
+        )
+        answer = await describe(agent_pb2.DescribeRequest(to=named(settings)), wait_for_ready=True)
+    assert answer.task == "worker:0"
 
 
 async def test_a_report_is_refused_where_it_is_too_long_and_without_a_policy(

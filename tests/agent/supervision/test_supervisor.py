@@ -132,6 +132,16 @@ async def test_processes_that_the_task_leaves_are_killed_in_whatever_group(spec:
     assert gone(int((tmp_path / "child").read_text()))
 
 
+async def test_a_process_that_has_left_the_session_is_not_followed(spec: TaskSpec, tmp_path: Path) -> None:
+    program = f"setsid sleep 61 & echo $! > {tmp_path}/child; sleep 0.3"
+    supervisor = Supervisor(replace(spec, command=("sh", "-c", program)), History())
+    await supervisor.start(launch())
+    await supervisor.ended()
+    child = int((tmp_path / "child").read_text())
+    assert not gone(child)
+    os.kill(child, signal.SIGKILL)
+
+
 async def test_a_command_that_does_not_exist_is_exit_127(spec: TaskSpec) -> None:
     supervisor = Supervisor(replace(spec, command=("no-such-program",)), History())
     status = await supervisor.start(launch())

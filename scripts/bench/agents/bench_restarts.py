@@ -1,0 +1,164 @@
+"""Seconds that a restart by tfscale adds to TensorFlow's own stop and start: two real workers, restarted both ways.
+
+    scripts/bench_restarts              # seven pairs, some ten minutes
+    scripts/bench_restarts --pairs 1    # a short look
+
+By hand: SIGTERM to both workers, and when both have gone, both are started again, without agents and without a probe.
+By tfscale: `tfscale-console restart worker:1`, whose order the lead's agent carries out. Pairs of both take turns,
+A B B A, because the pace of a machine changes. *Stop* is from the SIGTERM or the order until both have gone, *start*
+from the start until the first step that both have made, *between* what is left. The console's own start is apart: a
+console that is open, an agent that restarts unasked and a script have none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from local_cluster import ENVIRONMENT, run_files, running, write_cluster
+from loopback import free_addresses
+
+WORKERS = 2
+PATIENCE = 600.0
+"""Seconds until a start must have led to a first step, on a machine that may have other things to do."""
+TRAINED = 2.0
+"""Seconds of training before a restart."""
+PROGRAM = Path(__file__).with_name("restarted_program.py")
+STAGE = re.compile(r"^(\S+Z) INFO \S+ restart to generation \d+: (\w+) (worker:\d)", re.MULTILINE)
+HEAD = """\
+| restart | stop | between | start | in all |
+| --- | --- | --- | --- | --- |"""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """One restart, in seconds."""
+
+    stop: float
+    between: float
+    start: float
+
+    @property
+    def total(self) -> float:
+        return self.stop + self.between + self.start
+
+    def row(self, name: str) -> str:
+        return f"| {name} | {' | '.join(f'{seconds:.2f} s' for seconds in (*astuple(self), self.total))} |"
+
+
+def by_hand(folder: Path) -> Restart:
+    addresses = [*free_addresses(WORKERS)]
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("wb"))
+
+        def start() -> list[subprocess.Popen[bytes]]:
+            started = []
+            for index in range(WORKERS):
+                task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                environment = os.environ | ENVIRONMENT | {"TF_CONFIG": json.dumps(task)}
+                command = [sys.executable, PROGRAM, folder]
+                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+                stack.callback(started[-1].kill)
+            return started
+
+        before = start()
+        first_step(folder, 1)
+        time.sleep(TRAINED)
+        asked = time.time()
+        for process in before:
+            process.terminate()
+        for process in before:
+            process.wait()
+        gone = time.time()
+        start()
+        return Restart(gone - asked, 0.0, first_step(folder, 2) - gone)
+
+
+def by_tfscale(folder: Path) -> tuple[Restart, float]:
+    """Return the restart, and the seconds that the console took until its order was there."""
+    cluster = write_cluster(folder, WORKERS)
+    with running(folder, cluster, WORKERS, [sys.executable, PROGRAM, folder], {}):
+        first_step(folder, 1)
+        time.sleep(TRAINED)
+        command = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
+        called = time.time()
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        orders = [json.loads(line) for line in (run_files(folder) / "worker-0.audit.jsonl").read_text().splitlines()]
+        asked = next(order["at"] for order in orders if order["what"] == "Restart" and order["result"] == "asked")
+        times: dict[str, float] = {}
+        for at, stage, _ in STAGE.findall(done.stderr):
+            times[stage] = datetime.fromisoformat(at).timestamp()
+        stopped, started = times["stopped"], times["running"]
+        return Restart(stopped - asked, started - stopped, first_step(folder, 2) - started), asked - called
+
+
+def first_step(folder: Path, starts: int) -> float:
+    """Wait until every worker has made its first step after so many starts, and return when the last one had."""
+
+    def steps() -> Iterator[list[Path]]:
+        for index in range(WORKERS):
+            yield [path for path in folder.glob(f"worker-{index}.*") if path.suffix[1:].isdigit()]
+
+    until = time.monotonic() + PATIENCE
+    while not all(len(each) == starts for each in steps()):
+        if time.monotonic() > until:
+            raise SystemExit(f"bench_restarts: no first step after start {starts} in {PATIENCE:.0f} s")
+        time.sleep(0.1)
+    return max(float(path.read_text()) for each in steps() for path in each)
+
+
+def middle(values: Sequence[Restart]) -> Restart:
+    return Restart(*(median(part) for part in zip(*map(astuple, values), strict=True)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=7, metavar="N")
+    flags = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}\n")
+    print(HEAD, flush=True)
+    hand: list[Restart] = []
+    tfscale: list[Restart] = []
+    orders: list[float] = []
+
+    def measure_hand(folder: Path) -> None:
+        hand.append(by_hand(folder))
+        print(hand[-1].row("by hand"), flush=True)
+
+    def measure_tfscale(folder: Path) -> None:
+        restart, order = by_tfscale(folder)
+        tfscale.append(restart)
+        orders.append(order)
+        print(restart.row("by tfscale"), flush=True)
+
+    both: tuple[Callable[[Path], None], ...] = (measure_hand, measure_tfscale)
+    for number in range(flags.pairs):
+        for measure in both if number % 2 == 0 else both[::-1]:
+            with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name:
+                measure(Path(name))
+    print(middle(hand).row("**by hand, median**"), middle(tfscale).row("**by tfscale, median**"), sep="\n")
+    added = sorted(ours.total - theirs.total for ours, theirs in zip(tfscale, hand, strict=True))
+    outside = sorted(ours.stop + ours.between - theirs.stop for ours, theirs in zip(tfscale, hand, strict=True))
+    print(
+        f"\nAdded: {median(added):+.2f} s, median of {len(added)} pairs ({added[0]:+.2f} to {added[-1]:+.2f});"
+        f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f})."
+        f"\nThe console's own start, before its order is there: {median(orders):.2f} s."
+    )
+
+
+if __name__ == "__main__":
+    main()
