@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from tfscale.core.cluster.task import Role, Task
@@ -27,7 +28,7 @@ def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
 def divided(gpus: Sequence[str], parts: int) -> list[tuple[str, ...]]:
     """Return the GPUs in so many parts, in their order, of which none has two more than another."""
     cuts = [len(gpus) * part // parts for part in range(parts + 1)]
-    return [tuple(gpus[begin:end]) for begin, end in zip(cuts, cuts[1:], strict=False)]
+    return [tuple(gpus[begin:end]) for begin, end in itertools.pairwise(cuts)]
 
 
 def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
