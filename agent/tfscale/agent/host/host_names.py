@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import psutil
 from tfscale.agent.preflight.examiner import resolved_names
@@ -37,7 +37,7 @@ def _own_addresses() -> set[str]:
     return set(filter(None, map(_normal, found)))
 
 
-def _is_own(host: str, addresses: Iterable[str]) -> bool:
+def _is_own(host: str, addresses: Collection[str]) -> bool:
     return Address(host, 0).is_loopback or _normal(host) in addresses
 
 
