@@ -142,7 +142,11 @@ OPTIONS: dict[str, Option] = {
         "addresses in the cluster file are this host's",
         is_list=True,
     ),
-    "role": Option(placed(parse_role), "ROLE", "with --index the same for one task: chief, worker, ps, evaluator ..."),
+    "role": Option(
+        placed(parse_role),
+        "ROLE",
+        "with --index the same for one task: chief, worker, ps, evaluator, dispatcher or dataworker",
+    ),
     "index": Option(count_from_0, "N", "position of the task within its role, from 0"),
     "spare": Option(
         parse_address,

@@ -39,12 +39,14 @@ def program(end: str = "") -> tuple[str, ...]:
 def settings_here(make_settings: MakeSettings, tmp_path: Path) -> Callable[..., list[AgentSettings]]:
     """Return a function that makes the settings of two tasks of one host."""
 
-    def make(first: str, second: str, end: str = "") -> list[AgentSettings]:
-        addresses = free_addresses(4)
+    def make(first: str, second: str, end: str = "", *, may_move: bool = False) -> list[AgentSettings]:
+        addresses = free_addresses(6)
         cluster: dict[str, list[str]] = {}
         for name in (first, second):
             cluster.setdefault(name.partition(":")[0], []).append(next(addresses))
-        document = {"cluster": cluster, "agents": {first: next(addresses), second: next(addresses)}}
+        document: dict[str, object] = {"cluster": cluster, "agents": {first: next(addresses), second: next(addresses)}}
+        if may_move:
+            document["spares"] = {"agents": [next(addresses)], "tasks": [next(addresses)]}
         spec = parse_cluster(document, name="test", where="test", base=tmp_path)
         return [make_settings(spec, task, command=program(end)) for task in spec.tasks]
 
@@ -67,7 +69,11 @@ async def log_of(process: subprocess.Popen[bytes]) -> str:
     return errors.decode()
 
 
-async def test_both_tasks_outlive_their_process_and_the_next_one_adopts_them(here: list[AgentSettings]) -> None:
+@pytest.mark.parametrize("may_move", [False, True])
+async def test_both_tasks_outlive_their_process_and_the_next_one_adopts_them(
+    settings_here: Callable[..., list[AgentSettings]], may_move: bool
+) -> None:
+    here = settings_here("worker:0", "ps:0", may_move=may_move)
     with agents_process(here) as killed:
         first = await asyncio.gather(*map(runs, here))
         killed.kill()

@@ -54,5 +54,7 @@ def test_one_agent_a_machine_runs_what_the_file_gives_to_it(tmp_path: Path) -> N
     assert {task["task"]: task["status"]["state"] for task in tasks} == dict.fromkeys(
         ("worker:0", "worker:1", "ps:0"), "running"
     )
-    served = {name: sorted(line.split()[4] for line in log.splitlines() if " serving " in line) for name, log in logs.items()}
+    served = {
+        name: sorted(line.split()[4] for line in log.splitlines() if " serving " in line) for name, log in logs.items()
+    }
     assert served == {"machine-a": ["machine-a:7070;", "machine-a:7071;"], "machine-b": ["machine-b:7070;"]}

@@ -37,8 +37,8 @@ def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
     if gpus and len(gpus) < len(computing):
         raise UsageError(
             f"{len(computing)} tasks of this host compute ({', '.join(map(str, computing))}), and it has "
-            f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}: TensorFlow takes all memory of a GPU, so give each task one; "
-            f"start fewer here (--task), or all without a GPU: {VISIBLE_GPUS}= tfscale-agent ..."
+            f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}: TensorFlow takes all memory of a GPU, which no agent can limit; start "
+            f"an agent for each task (--task) if the program does, or all without a GPU: {VISIBLE_GPUS}= tfscale-agent ..."
         )
 
 
