@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
+from tfscale.core.text import plural
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _COMPUTING = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR})
@@ -37,8 +38,8 @@ def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
     if gpus and len(gpus) < len(computing):
         raise UsageError(
             f"{len(computing)} tasks of this host compute ({', '.join(map(str, computing))}), and it has "
-            f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}: TensorFlow takes all memory of a GPU, which no agent can limit; start "
-            f"an agent for each task (--task) if the program does, or all without a GPU: {VISIBLE_GPUS}= tfscale-agent ..."
+            f"{plural(len(gpus), 'GPU')}: TensorFlow takes all memory of a GPU, which no agent can limit; start an "
+            f"agent for each task (--task) if the program does, or all without a GPU: {VISIBLE_GPUS}= tfscale-agent ..."
         )
 
 
