@@ -15,6 +15,8 @@ from tfscale.trainer.training.local_cluster import BIN, interrupt_on_signals, lo
 
 ENDLESS = 100_000_000
 """Steps: the demo ends before them."""
+RECOVERY = ("", "[recovery]", 'policy = "OnFailure"')
+"""Lines of the cluster file: a task that is killed is started again with the others, from their last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def main() -> int:
     failed: list[Task] = []
     with run_folder("tfscale-demo-") as (folder, held):
         try:
-            with local_cluster(folder, "demo", {"worker": demo.workers}, training(demo), (), [held]) as cluster:
+            command, roles = training(demo, folder), {"worker": demo.workers}
+            with local_cluster(folder, "demo", roles, command, (), [held], RECOVERY) as cluster:
                 try:
                     status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster.path, *demo.console])
                 finally:
@@ -90,10 +93,11 @@ def main() -> int:
     return status or bool(failed)
 
 
-def training(demo: Demo) -> list[str | Path]:
-    """Return the command of every task, which trains without end."""
+def training(demo: Demo, folder: Path) -> list[str | Path]:
+    """Return the command of every task, which trains without end, and goes on from its checkpoints in the folder."""
     slow = [word for task, delay in demo.slow.items() for word in ("--slow", f"{task}={delay}")]
-    return [BIN / "tfscale-train", "run", "digits", "--strategy", "multi-worker", "--steps", str(ENDLESS), *slow]
+    place = ["--steps", str(ENDLESS), "--checkpoints", folder / "checkpoints"]
+    return [BIN / "tfscale-train", "run", "digits", "--strategy", "multi-worker", *place, *slow]
 
 
 if __name__ == "__main__":

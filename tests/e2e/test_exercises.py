@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from test_training import left
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone, pytest.mark.matrix]
 
 PAGE = Path(__file__).parents[2] / "docs" / "start" / "five-exercises.md"
 BIN = Path(sys.executable).parent
-EVERYDAY = "--loop custom"
 
 
 def exercises() -> dict[str, str]:
@@ -40,10 +39,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "", "LOOK": look}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(each, marks=pytest.mark.slow if EVERYDAY in each else pytest.mark.matrix) for each in exercises()],
-)
+@pytest.mark.parametrize("command", list(exercises()))
 def test_a_command_prints_what_the_page_shows(command: str) -> None:
     (_, expected), *looks = shown(exercises()[command])
     with subprocess.Popen(
@@ -74,4 +70,4 @@ def test_a_command_prints_what_the_page_shows(command: str) -> None:
 
 
 def test_there_are_five() -> None:
-    assert len(exercises()) == 5 and sum(EVERYDAY in each for each in exercises()) == 1
+    assert len(exercises()) == 5

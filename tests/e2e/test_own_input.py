@@ -16,7 +16,7 @@ SLOW = 50.0
 """Milliseconds that worker 1 takes for a batch."""
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_that_loads_its_arrays_slowly_is_named_with_its_python_and_its_input(tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, "function", "500"], {"worker": 2}, {}, 120)

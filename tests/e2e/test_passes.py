@@ -22,7 +22,7 @@ TOLERANCE = 8.0
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_each_phase_is_the_same_with_every_pass_on_and_off(tmp_path: Path) -> None:
     workers = measured(tmp_path, PROGRAM, workers=2)
     assert [worker.exit_code for worker in workers] == [0, 0], workers[0].log[-3000:]

@@ -36,7 +36,7 @@ def run_page(name: str, folder: Path, roles: dict[str, int]) -> Ran:
     return ran
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_each_update_tells_its_staleness_and_a_slow_worker_has_that_of_the_ratio_of_rates(tmp_path: Path) -> None:
     slow = "--slow", "worker:0=60ms", "--slow", "worker:1=220ms"
     result, said = train("asynchrony", tmp_path / "result.json", "--steps", "68", *slow)

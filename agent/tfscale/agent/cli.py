@@ -20,6 +20,7 @@ from tfscale.agent import hand_over, probe_install, process_one
 from tfscale.agent.host import host_agents
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
+from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.core.cluster.cluster_spec import (
     Address,
@@ -89,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.getpid() == 1:
         process_one.go_on_as_child()
         agents = tuple(replace(each, ends_container=True) for each in agents)
+    open_files.allow_many()
     first = agents[0]
     names = ",".join(map(host_agents.name_of, agents))
     start_log(logging.StreamHandler(), first.log_level, first.log_format, names)

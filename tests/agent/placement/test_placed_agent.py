@@ -24,7 +24,7 @@ from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
-from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Inbox
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
@@ -315,6 +315,21 @@ async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: M
         assert "with more workers" in statuses[0].reason
 
 
+async def first_links(cluster: Cluster, task: Task) -> list[LinkState]:
+    """Return the states of a task's link in a console that starts now, until the link is up."""
+    channels, inbox, found = Channels(cluster.spec), Inbox(), list[LinkState]()
+    source = asyncio.create_task(LiveSource(channels).run(inbox))
+    async with asyncio.timeout(20):
+        while LinkState.UP not in found:
+            await inbox.wait()
+            taken = inbox.take(100)
+            found += [event.state for event in taken if isinstance(event, LinkChanged) and event.task == task]
+    source.cancel()
+    await asyncio.gather(source, return_exceptions=True)
+    await channels.close()
+    return found
+
+
 async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluster) -> None:
     channels, inbox = Channels(cluster.spec), Inbox()
     newest: dict[Task, FrameArrived] = {}
@@ -342,6 +357,9 @@ async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluste
             ):
                 await asyncio.sleep(0.1)
         assert channels.address(W0) == cluster.spare
+        # W0's own agent is a spare now, which has no stream: nothing is wrong with it.
+        late = await first_links(cluster, W0)
+        assert late == [LinkState.CONNECTING, LinkState.UP]
         fresh = Channels(cluster.spec)
         await fresh.locate()
         assert fresh.placement == channels.placement

@@ -31,5 +31,5 @@ async def test_bytes_that_are_no_message_are_refused_with_one_line_and_no_traceb
             assert (await service.Describe(agent_pb2.DescribeRequest())).task == "worker:0"
         assert (await runs(settings)).pid == before.pid
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert (caught.value.details() or "").startswith("the request is no message of agent.proto")
+    assert (caught.value.details() or "").startswith("the request is no message of the service")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -23,6 +23,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -36,7 +37,7 @@ from tfscale.agent.supervision.writer_thread import WriterThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     class ShimOptions(TypedDict):
         """Argument of a shim; docs/how-it-works/ownership.md explains each field."""
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         attempt: int
         directory: str | None
         agent: int
+        open_files: NotRequired[int]
         folder: str
         command: list[str]
         shown: list[str]
@@ -251,4 +253,7 @@ def main() -> None:
     with open(0, closefd=False) as options:
         given: ShimOptions = json.load(options)
     os.set_blocking(given["agent"], False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # An agent goes on while its files are replaced by those of a later version, and starts that one's shims.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (given.get("open_files", soft), hard))
     os._exit(Shim(given).run())

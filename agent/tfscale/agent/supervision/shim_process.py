@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfscale.agent.process.open_files import GIVEN
 from tfscale.agent.supervision import shim
 
 _PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
@@ -121,6 +122,7 @@ def _options(spec: TaskSpec, launch: Launch, writer: int) -> shim.ShimOptions:
         "directory": spec.directory,
         "folder": spec.folder,
         "agent": writer,
+        "open_files": GIVEN[0],
         "command": list(spec.command),
         "shown": shown_command(spec.command),
     }

@@ -140,7 +140,7 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
-        self._dialled = self._channels.address(self._task)
+        self._dialled = seat = self._channels.address(self._task)
         # Of whichever run: the agents of a cluster may be started again as another one.
         to = replace(self._channels.identity(self._task), run="")
         call = self._channels.watch(self._task, calls.watch_request(to, self._since))
@@ -159,6 +159,11 @@ class _Watch:
             await self._channels.forget(self._task)
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                # A spare sends no stream, and knows where the task is.
+                await self._channels.locate([seat])
+                if self._channels.placement.seats.get(self._task) != seat:
+                    return
             raise _LinkError(_state_of(error), await self._channels.why(self._task, error)) from None
         finally:
             self._read_timeout.end(self._limit)

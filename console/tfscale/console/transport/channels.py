@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -103,8 +104,8 @@ class Channels:
                 self._stubs.pop(task, None)
                 self._replaced += [kept.pop(task) for kept in (self._channels, self._streams) if task in kept]
 
-    async def locate(self) -> None:
-        """Learn where tasks sit now, from all agents that answer at once; a stream of an agent tells it by itself."""
+    async def locate(self, seats: Sequence[Address] | None = None) -> None:
+        """Learn where tasks sit now, from the agents at these addresses, or all; a stream of one tells it by itself."""
         to = TaskIdentity(fingerprint=self._fingerprint)
 
         async def ask(seat: Address) -> None:
@@ -114,7 +115,7 @@ class Channels:
                     reply = await PlacementStub(channel).Seat(request, timeout=_PATIENCE)
                     self.follow(reply.placement)
 
-        await asyncio.gather(*map(ask, seats_of(self.spec)))
+        await asyncio.gather(*map(ask, seats_of(self.spec) if seats is None else seats))
 
     def identity(self, task: Task) -> TaskIdentity:
         """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""

@@ -39,6 +39,8 @@ SERVER_OPTIONS = (
     # The channels' keepalive is allowed.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
+    # Who connects and says nothing is sent away after so many milliseconds; gRPC would wait two minutes.
+    ("grpc.server_handshake_timeout_ms", 10_000),
 )
 
 

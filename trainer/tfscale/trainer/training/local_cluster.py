@@ -136,6 +136,7 @@ def local_cluster(
     command: Sequence[str | Path],
     flags: Sequence[str] = (),
     held: Sequence[int] = (),
+    tables: Sequence[str] = (),
 ) -> Iterator[LocalCluster]:
     """Start an agent for each task, and enter the block once all can be reached, or have ended.
 
@@ -148,8 +149,9 @@ def local_cluster(
         command: program of every task.
         flags: further flags of the agents.
         held: descriptors that the agents keep open until they end.
+        tables: lines of further tables of the cluster file.
     """
-    path = write_local_cluster(folder / f"{name}.toml", tasks)
+    path = write_local_cluster(folder / f"{name}.toml", tasks, tables)
     spec = load_cluster(path)
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:

@@ -44,15 +44,21 @@ def write_lone_cluster(path: Path) -> Path:
     return path
 
 
-def write_local_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
-    """Write a cluster file with free ports of this machine, for a number of tasks of each role."""
+def write_local_cluster(path: Path, tasks: Mapping[str, int], tables: Sequence[str] = ()) -> Path:
+    """Write a cluster file with free ports of this machine, for a number of tasks of each role.
+
+    Args:
+        path: of the file.
+        tasks: number of tasks by role.
+        tables: lines of further tables.
+    """
     names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
     addresses = [f"{LOOPBACK}:{port}" for port in _free_ports(2 * len(names))]
     of_agents = dict(zip(names, addresses[len(names) :], strict=True))
     free = iter(addresses)
     roles = [f"{role} = {json.dumps([next(free) for _ in range(number)])}" for role, number in tasks.items()]
     agents = [f'"{name}" = "{address}"' for name, address in of_agents.items()]
-    path.write_text("\n".join(["[cluster]", *roles, "", "[agents]", *agents, ""]))
+    path.write_text("\n".join(["[cluster]", *roles, "", "[agents]", *agents, *tables, ""]))
     return path
 
 
