@@ -87,5 +87,5 @@ def source_roots(monkeypatch: pytest.MonkeyPatch) -> None:
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path_factory.mktemp("xdg")))
-    for name in ("TF_CONFIG", "TFSCALE_CLUSTER", "TFSCALE_ROLE", "TFSCALE_INDEX"):
+    for name in ("TF_CONFIG", "TFSCALE_CLUSTER", "TFSCALE_TASK", "TFSCALE_ROLE", "TFSCALE_INDEX"):
         monkeypatch.delenv(name, raising=False)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from tfscale.agent import wire
@@ -44,21 +44,40 @@ def agent_process(
     settings: AgentSettings, *flags: str, recovery: Mapping[str, object] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run an agent that can be stopped and killed, and its task with it in the end."""
-    file = settings.state_dir / f"{settings.identity.fingerprint}.json"
-    document = json.loads(settings.cluster.to_json()) | ({} if recovery is None else {"recovery": recovery})
+    with agents_process([settings], *flags, recovery=recovery) as process:
+        yield process
+
+
+@contextmanager
+def agents_process(
+    agents: Sequence[AgentSettings],
+    *flags: str,
+    recovery: Mapping[str, object] | None = None,
+    stderr: int | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the agents of several tasks in a process that can be stopped and killed, and their tasks in the end."""
+    first = agents[0]
+    file = first.state_dir / f"{first.identity.fingerprint}.json"
+    document = json.loads(first.cluster.to_json()) | ({} if recovery is None else {"recovery": recovery})
     file.write_text(json.dumps(document))
-    words = ["--cluster", str(file), "--role", str(settings.task.role), "--index", str(settings.task.index)]
-    words += ["--run", settings.run, "--state-dir", str(settings.state_dir), *flags, "--", *settings.command]
-    process = subprocess.Popen([sys.executable, "-m", "tfscale.agent.cli", *words])
+    words = ["--cluster", str(file), *(word for each in agents for word in ("--task", str(each.task)))]
+    words += ["--run", first.run, "--state-dir", str(first.state_dir), *flags, "--", *first.command]
+    process = subprocess.Popen([sys.executable, "-m", "tfscale.agent.cli", *words], stderr=stderr)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
-        if (state := read_state(settings.files.shim_state)) is not None:
-            kill_session(state.shim_pid, state.shim_started)
-            with suppress(ProcessLookupError):
-                os.kill(state.shim_pid, signal.SIGKILL)
+        for settings in agents:
+            end_task(settings)
+
+
+def end_task(settings: AgentSettings) -> None:
+    """Kill a task and its shim."""
+    if (state := read_state(settings.files.shim_state)) is not None:
+        kill_session(state.shim_pid, state.shim_started)
+        with suppress(ProcessLookupError):
+            os.kill(state.shim_pid, signal.SIGKILL)
 
 
 def peer_of(settings: AgentSettings, task: Task, patience: float = 20.0) -> Peer:

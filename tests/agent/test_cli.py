@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> str:
 
 def test_flags_make_settings(cluster: str) -> None:
     flags = ["--role", "worker", "--index", "1", "--cluster", cluster, "--listen", "127.0.0.1:9", "--grace", "2.5"]
-    settings = read_settings(
+    (settings,) = read_settings(
         [*flags, "--log-size", "8M", "--exit-with-task", "--", "python", "train.py", "--", "x"], {}
     )
     assert (str(settings.task), str(settings.listen), settings.grace) == ("worker:1", "127.0.0.1:9", 2.5)
@@ -43,13 +43,18 @@ def test_flags_make_settings(cluster: str) -> None:
 
 
 def test_without_a_command_the_cluster_files_program_runs(cluster: str) -> None:
-    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {}).command == ("python", "default.py")
+    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {})[0].command == (
+        "python",
+        "default.py",
+    )
 
 
 def test_a_tf_config_names_cluster_and_task() -> None:
-    settings = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
+    (settings,) = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
     assert (str(settings.task), settings.leads) == ("worker:0", False)
-    assert str(read_settings(["--role=chief", "--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG}).task) == "chief:0"
+    assert (
+        str(read_settings(["--role=chief", "--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})[0].task) == "chief:0"
+    )
 
 
 def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
@@ -57,7 +62,7 @@ def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
     config.parent.mkdir()
     config.write_text("[agent]\ngrace = 1\nrun = 'config'\nlog-keep = 9\n")
     variables = {"TFSCALE_GRACE": "2", "TFSCALE_RUN": "variable", "TFSCALE_ROLE": "worker", "TFSCALE_INDEX": "1"}
-    settings = read_settings(["--cluster", cluster, "--grace", "3", "--index", "0"], variables)
+    (settings,) = read_settings(["--cluster", cluster, "--grace", "3", "--index", "0"], variables)
     assert (settings.grace, settings.run, settings.log_keep, str(settings.task)) == (3, "variable", 9, "worker:0")
 
 
@@ -67,7 +72,15 @@ def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
         (["--role=worker", "--index=7"], "worker:7: the cluster has no such task, only worker:0, worker:1"),
         (["--role=banana", "--index=0"], "unknown role 'banana'"),
         (["--role=worker"], "no index: give --index"),
-        ([], "no task: give --role and --index"),
+        (["--index=0"], "no role: give --role beside --index, or --task, as in"),
+        (["--task=worker:0", "--role=worker"], "--task and --role: give the tasks in one way, as in"),
+        (["--task=worker:0", "--task=ps:0"], "ps:0: the cluster has no such task, only worker:0, worker:1"),
+        (["--task=worker"], "--task: 'worker' is not a task: write role:index"),
+        (
+            ["--task=worker:0", "--task=worker:1", "--listen=127.0.0.1:9"],
+            "--listen 127.0.0.1:9: one address for 2 tasks",
+        ),
+        (["--listen=127.0.0.1:9"], "one address for 3 tasks (worker:0, worker:1, evaluator:0)"),
         (["--role=worker", "--index=0", "--listen=nowhere"], "is not host:port"),
         (
             ["--role=evaluator", "--listen=10.0.0.9:7070"],
@@ -147,12 +160,12 @@ def test_a_task_of_no_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("nowhere")
 def test_without_a_cluster_the_program_runs_alone() -> None:
-    settings = read_settings(["--", "python", "train.py"], {})
+    (settings,) = read_settings(["--", "python", "train.py"], {})
     assert settings.cluster.is_alone and settings.leads and settings.listen.is_loopback
     assert settings.exit_with_task and settings.show_output and settings.log_level == "warning"
-    assert settings.run.startswith("train-") and settings.run == read_settings(["--", "python", "train.py"], {}).run
-    assert not read_settings(["--no-exit-with-task", "--", "true"], {}).exit_with_task
-    assert read_settings(["--run", "mine", "--", "true"], {}).cluster.name == "mine"
+    assert settings.run.startswith("train-") and settings.run == read_settings(["--", "python", "train.py"], {})[0].run
+    assert not read_settings(["--no-exit-with-task", "--", "true"], {})[0].exit_with_task
+    assert read_settings(["--run", "mine", "--", "true"], {})[0].cluster.name == "mine"
 
 
 @pytest.mark.parametrize("place", [Path(), Path("config/tfscale")])
@@ -160,17 +173,17 @@ def test_a_cluster_file_is_found_here_and_in_the_configuration_folder(nowhere: P
     (nowhere / place).mkdir(parents=True, exist_ok=True)
     (nowhere / place / "cluster.toml").write_text(CLUSTER)
     environment = {"XDG_CONFIG_HOME": str(nowhere / "config")}
-    settings = read_settings(["--role", "worker", "--index", "1"], environment)
+    (settings,) = read_settings(["--role", "worker", "--index", "1"], environment)
     assert str(settings.task) == "worker:1" and settings.command == ("python", "default.py")
     assert settings.cluster_file is not None and settings.cluster_file.name == "cluster.toml"
     assert not settings.exit_with_task and not settings.show_output
-    with pytest.raises(UsageError, match=r"give --role and --index, as in .*cluster\.toml: it has worker:0, worker:1"):
-        read_settings([], {}) if place == Path() else read_settings([], environment)
+    with pytest.raises(UsageError, match=r"no role: give --role .* as in .*cluster\.toml: it has worker:0, worker:1"):
+        read_settings(["--index=0"], environment)
 
 
 def test_a_tf_config_stands_before_a_file_that_lies_about(nowhere: Path) -> None:
     (nowhere / "cluster.toml").write_text(CLUSTER)
-    settings = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
+    (settings,) = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
     assert settings.cluster.name == "tf-config" and settings.cluster_file is None
 
 
@@ -186,9 +199,9 @@ def test_an_agent_that_must_be_dialled_beyond_loopback_needs_tls_too() -> None:
 
 
 def test_insecure_allows_an_address_beyond_loopback(cluster: str) -> None:
-    assert read_settings(
-        ["--cluster", cluster, "--role=evaluator", "--listen=10.0.0.9:7070", "--insecure"], {}
-    ).insecure
+    assert read_settings(["--cluster", cluster, "--role=evaluator", "--listen=10.0.0.9:7070", "--insecure"], {})[
+        0
+    ].insecure
 
 
 @pytest.mark.usefixtures("source_roots")
@@ -232,10 +245,10 @@ def test_a_spare_is_named_by_its_address_and_holds_no_task(tmp_path: Path) -> No
     path = tmp_path / "digits.toml"
     path.write_text(f'{CLUSTER}\n[spares]\nagents = ["127.0.0.1:7079"]\ntasks = ["127.0.0.1:2229"]\n')
     flags = ["--cluster", str(path), "--", "true"]
-    settings = read_settings(["--spare", "127.0.0.1:7079", *flags], {})
+    (settings,) = read_settings(["--spare", "127.0.0.1:7079", *flags], {})
     assert settings.is_spare and settings.listen == settings.seat
     assert settings.files.folder.name == "seat-127.0.0.1-7079"
-    worker = read_settings(["--role=worker", "--index=1", *flags], {})
+    (worker,) = read_settings(["--role=worker", "--index=1", *flags], {})
     assert not worker.is_spare and str(worker.seat) == "127.0.0.1:7071"
     assert worker.files.folder == settings.files.folder.parent
     with pytest.raises(UsageError, match=r"\[spares\] of the cluster file has 127\.0\.0\.1:7079"):
@@ -244,5 +257,37 @@ def test_a_spare_is_named_by_its_address_and_holds_no_task(tmp_path: Path) -> No
         read_settings(["--spare", "127.0.0.1:7079", "--role", "worker", *flags], {})
 
 
+def test_all_tasks_of_this_host_are_run_or_those_that_are_named(cluster: str) -> None:
+    here = read_settings(["--cluster", cluster], {})
+    assert [str(each.task) for each in here] == ["worker:0", "worker:1", "evaluator:0"]
+    assert [str(each.listen) for each in here] == ["127.0.0.1:7070", "127.0.0.1:7071", "127.0.0.1:7072"]
+    named = ["--task", "evaluator:0", "--task", "worker:0", "--task", "worker:0"]
+    two = read_settings([*named, "--cluster", cluster], {})
+    assert [str(each.task) for each in two] == ["worker:0", "evaluator:0"]
+    assert two == read_settings(["--cluster", cluster], {"TFSCALE_TASK": "worker:0 evaluator:0"})
+    (one,) = read_settings(["--task", "worker:1", "--cluster", cluster], {})
+    assert (one,) == read_settings(["--role=worker", "--index=1", "--cluster", cluster], {})
+
+
+def test_the_name_of_the_task_around_an_agent_is_none_of_its_own_flags(cluster: str) -> None:
+    around = {"TFSCALE_TASK": "ps:7", "TFSCALE_REPORT": "/run/x.sock"}
+    (alone,) = read_settings(["--", "true"], around)
+    assert alone.cluster.is_alone
+    assert len(read_settings(["--cluster", cluster], around)) == 3
+
+
+def test_where_no_address_is_this_hosts_a_task_must_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "far.toml"
+    path.write_text('[cluster]\nworker = ["198.51.100.1:2222", "198.51.100.2:2222"]\n[program]\ncommand = ["true"]\n')
+    flags = ["--cluster", str(path), "--insecure"]
+    name = socket.gethostname()
+    with pytest.raises(
+        UsageError, match=f"no task of this host: it is called {name}, .* give --task, as in .*far.toml"
+    ):
+        read_settings(flags, {})
+    (named,) = read_settings([*flags, "--task", "worker:1"], {})
+    assert str(named.listen) == "198.51.100.2:7070"
+
+
 def test_tasks_stay_where_no_other_agent_may_hold_them(cluster: str) -> None:
-    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {}).seat is None
+    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {})[0].seat is None

@@ -35,7 +35,7 @@ async def test_the_task_goes_on_and_the_next_agent_adopts_it(settings_of: Callab
     settings = settings_of(W0)
     with agent_process(settings) as first:
         before = await runs(settings)
-        said = await asyncio.to_thread(hand_over, settings)
+        (said,) = await asyncio.to_thread(hand_over, [settings])
         assert first.wait(5) == 0
         assert said.startswith("the agent of worker:0 of run test (cluster ") and "has left" in said
         os.kill(_pid(settings), 0)
@@ -114,7 +114,7 @@ def test_where_no_agent_is_nothing_is_asked_to_leave(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(HandOverError, match="has no agent here: give the flags with which it was started"):
-        hand_over(settings_of(W0))
+        hand_over([settings_of(W0)])
     file = tmp_path / "cluster.json"
     file.write_text(make_cluster(2).to_json())
     assert cli.main(["hand-over", "--cluster", str(file), "--role", "worker", "--index", "1"]) == 1
@@ -132,5 +132,5 @@ def test_an_agent_that_stays_is_told(
         monkeypatch.setattr(os, "getpid", lambda: deaf.pid)
         time.sleep(0.2)
         with sole_agent(settings_of(W0)), pytest.raises(HandOverError, match="stays: its log says why"):
-            hand_over(settings_of(W0))
+            hand_over([settings_of(W0)])
         deaf.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tfscale.core.early_interrupt
 
 # isort: split
-import asyncio
 import contextlib
 import logging
 import os
@@ -18,12 +17,11 @@ from typing import Any
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import hand_over, probe_install, process_one
-from tfscale.agent.daemon import Daemon
-from tfscale.agent.placement import placed_agent
+from tfscale.agent.host import host_agents
+from tfscale.agent.host.host_gpus import with_gpus
+from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, AgentSettings
-from tfscale.agent.sole_agent import sole_agent
-from tfscale.agent.supervision.shown_output import shown_output
 from tfscale.core.cluster.cluster_spec import (
     Address,
     ClusterError,
@@ -82,30 +80,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return certificate_command.main(words[1:])
         if words[:1] == [hand_over.COMMAND]:
-            print(hand_over.hand_over(read_settings(words[1:], os.environ, needs_program=False)))
+            for sentence in hand_over.hand_over(read_settings(words[1:], os.environ, needs_program=False)):
+                print(sentence)
             return 0
-        settings = read_settings(words, os.environ)
+        agents = with_gpus(read_settings(words, os.environ), os.environ)
     except TfscaleError as error:
         _say(str(error))
         return error.exit_status
     if os.getpid() == 1:
         process_one.go_on_as_child()
-        settings = replace(settings, ends_container=True)
+        agents = tuple(replace(each, ends_container=True) for each in agents)
     open_files.allow_many()
-    name = f"spare {settings.seat}" if settings.is_spare else str(settings.task)
-    start_log(logging.StreamHandler(), settings.log_level, settings.log_format, name)
+    first = agents[0]
+    names = ",".join(map(host_agents.name_of, agents))
+    start_log(logging.StreamHandler(), first.log_level, first.log_format, names)
     try:
-        if settings.seat is not None:
-            return asyncio.run(placed_agent.run(settings))
-        with sole_agent(settings), shown_output(settings):
-            if settings.show_output and settings.cluster.is_alone:
-                _say(f"{settings.run}: tfscale-console in another terminal shows it")
-            return asyncio.run(_run(settings))
+        return host_agents.serve(agents, lambda: _tell_of_console(agents[0]))
     except TfscaleError as error:
         _logger.error("%s", error)
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _tell_of_console(settings: AgentSettings) -> None:
+    if settings.show_output and settings.cluster.is_alone:
+        _say(f"{settings.run}: tfscale-console in another terminal shows it")
 
 
 def _say(line: str) -> None:
@@ -114,15 +114,15 @@ def _say(line: str) -> None:
         print(f"tfscale-agent: {line}", file=sys.stderr, flush=True)
 
 
-async def _run(settings: AgentSettings) -> int:
-    return await Daemon(settings).run()
-
-
 def read_settings(
     arguments: Sequence[str], environment: Mapping[str, str], *, needs_program: bool = True
-) -> AgentSettings:
-    """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
+) -> tuple[AgentSettings, ...]:
+    """Return the settings that the arguments, the environment and the configuration file give, for each agent.
+
+    Raises UsageError.
+    """
     check_working_folder()
+    environment = _own_variables(environment)
     flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
     named = chosen.get("cluster")
@@ -135,7 +135,24 @@ def read_settings(
         spec, own = _alone(chosen, command, environment), None
         chosen = {**_ALONE, **chosen}
     spare = _spare(chosen, spec)
-    task = spec.lead if spare is not None else _task(chosen, spec, own, file)
+    tasks = (spec.lead,) if spare is not None else own_tasks(chosen, spec, own, file)
+    if "listen" in chosen and len(tasks) > 1:
+        raise UsageError(
+            f"--listen {chosen['listen']}: one address for {len(tasks)} tasks ({', '.join(map(str, tasks))}): give the "
+            "address of each in [agents] of the cluster file"
+        )
+    words = _command(command, spec) if needs_program else ()
+    return tuple(_settings(chosen, spec, file, task, spare, words) for task in tasks)
+
+
+def _settings(
+    chosen: Mapping[str, Any],
+    spec: ClusterSpec,
+    file: Path | None,
+    task: Task,
+    spare: Address | None,
+    command: tuple[str, ...],
+) -> AgentSettings:
     seat = spare or spec.agents[task]
     listen = chosen.get("listen", seat)
     spec = replace(spec, agents={task: listen}) if spec.is_alone else spec
@@ -145,7 +162,7 @@ def read_settings(
         cluster=spec,
         cluster_file=file,
         task=task,
-        command=_command(command, spec) if needs_program else (),
+        command=command,
         run=chosen.get("run", spec.name),
         state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
         listen=listen,
@@ -154,11 +171,20 @@ def read_settings(
     )
 
 
+def _own_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment without the name of the task in which this agent was started, as in a notebook's terminal.
+
+    That agent gave its task the variable TFSCALE_TASK, which is the same as that of --task.
+    """
+    is_in_task = "TFSCALE_REPORT" in environment
+    return {name: value for name, value in environment.items() if not (is_in_task and name == "TFSCALE_TASK")}
+
+
 def _parser() -> CommandLine:
     parser = CommandLine(
         prog="tfscale-agent",
         usage="tfscale-agent [options] -- COMMAND ...",
-        description="Start and supervise this host's TensorFlow task, and stream what it does.",
+        description="Start and supervise this host's TensorFlow tasks, and stream what they do.",
         epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
         f"To make certificates: tfscale-agent {_CERTIFICATES} --help. To have an agent leave while its task goes on: "
         f"tfscale-agent {hand_over.COMMAND}, and its flags. "
@@ -171,7 +197,7 @@ def _parser() -> CommandLine:
 
 
 def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:
-    if given := [f"--{name}" for name in ("role", "index") if name in chosen]:
+    if given := given_flags(chosen):
         raise ClusterError(
             f"{' and '.join(given)} for a task of a cluster, but {no_cluster(environment)}: give --cluster FILE, or "
             f"leave out {' and '.join(given)} to run the program alone"
@@ -187,25 +213,9 @@ def _spare(chosen: Mapping[str, Any], spec: ClusterSpec) -> Address | None:
     if spare is not None and spare not in spec.spares:
         names = ", ".join(map(str, spec.spares)) or "none"
         raise UsageError(f"--spare {spare}: [spares] of the cluster file has {names}")
-    if spare is not None and (given := [f"--{name}" for name in ("role", "index") if name in chosen]):
+    if spare is not None and (given := given_flags(chosen)):
         raise UsageError(f"{' and '.join(given)}: a spare holds no task until one is placed there: leave it out")
     return spare
-
-
-def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None, file: Path | None) -> Task:
-    where = f"{file or 'TF_CONFIG'}: it has {', '.join(map(str, spec.tasks))}"
-    role = chosen.get("role", own.role if own else spec.lead.role if len(spec.tasks) == 1 else None)
-    if role is None:
-        raise UsageError(f"no task: give --role and --index, as in {where}")
-    index = chosen.get("index", own.index if own is not None and own.role == role else None)
-    if index is None and sum(task.role == role for task in spec.tasks) == 1:
-        index = 0
-    if index is None:
-        raise UsageError(f"no index: give --index, the place of this {role} in the cluster's list: {where}")
-    task = Task(role, index)
-    if task not in spec.tasks:
-        raise UsageError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")
-    return task
 
 
 def _dialled(task: Task, spec: ClusterSpec) -> list[Address]:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,7 +17,7 @@ from tfscale.agent.cluster.gang import Gang, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
-from tfscale.agent.hand_over import HAND_OVER
+from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.placement.mover import Mover
@@ -61,19 +60,25 @@ _UNWATCHED = 10.0
 class Daemon:
     """Agent of one task. `run` is its whole life: startup, serve, shutdown.
 
-    `seat` and the others' `seats` are None where tasks stay where the cluster file has them.
+    `seat` and the others' `seats` are None where tasks stay where the cluster file has them; `process` is None where
+    no other agent is in the process.
     """
 
     def __init__(
-        self, settings: AgentSettings, seat: Seat | None = None, seats: Mapping[Address, SeatPeer] | None = None
+        self,
+        settings: AgentSettings,
+        process: OwnProcess | None = None,
+        seat: Seat | None = None,
+        seats: Mapping[Address, SeatPeer] | None = None,
     ) -> None:
         files = settings.files
+        self._process = process or OwnProcess(ends_with_terminal=settings.exit_with_task)
         self._settings = settings
         self._seat = seat
         self._started = time.time()
         self._journal = Journal(files.journal)
         self._feed = Feed()
-        self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task)
+        self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task, self._process.gpus)
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
         self._standstill = StandstillWatch(self._take_stack)
@@ -129,7 +134,14 @@ class Daemon:
         """(operation, exception type) pairs that are in the log already."""
 
     async def run(self) -> int:
-        """Serve until asked to end, and return the exit status. Raises TfscaleError if the agent cannot start."""
+        """Serve until asked to end, and return the exit status.
+
+        Raises TfscaleError if the agent cannot start, NotBegun where another one of the process cannot.
+        """
+        with self._process.living(self):
+            return await self._run()
+
+    async def _run(self) -> int:
         # The port first: an agent that cannot have it is announced to nobody.
         self._server = AgentServer(
             self._settings, self._service(), self._certificates, self._token, self._settings.files.audit
@@ -145,7 +157,10 @@ class Daemon:
             await self._drain()
             ticks.cancel()
         await self._shutdown()
-        return self._exit_status() if self._settings.exit_with_task else 0
+        status = self._exit_status() if self._settings.exit_with_task else 0
+        end = self._supervisor.status.exit
+        self._process.ended(status, time.time() if end is None else end.at)
+        return status
 
     async def _startup(self) -> None:
         await self._take_place()
@@ -153,7 +168,7 @@ class Daemon:
         self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
         self._local.socket = str(self._report_server.path)
-        self._catch_signals()
+        await self._process.ready()
         self._sampler.start()
         self._greetings.start()
         self._call_safely("sample", self._sample)
@@ -372,15 +387,6 @@ class Daemon:
         job = asyncio.create_task(coroutine)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
-
-    def _catch_signals(self) -> None:
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if self._settings.exit_with_task:
-            # It stands for its task, which would end with its terminal, unless nohup has said otherwise.
-            numbers += [each for each in (signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(each) != signal.SIG_IGN]
-        for number in numbers:
-            asyncio.get_running_loop().add_signal_handler(number, self.leave)
-        asyncio.get_running_loop().add_signal_handler(HAND_OVER, self.hand_over)
 
     def hand_over(self) -> None:
         """Go, and leave the task to the next agent."""

@@ -1,10 +1,11 @@
-"""`tfscale-agent hand-over`: has the agent of a task leave, while the task goes on for the next one."""
+"""`tfscale-agent hand-over`: has the agents of tasks leave, while the tasks go on for the next ones."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Sequence
 
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import holder
@@ -21,15 +22,32 @@ class HandOverError(TfscaleError):
     """An agent that is not there, or that stays."""
 
 
-def hand_over(settings: AgentSettings) -> str:
-    """Have the task's agent leave; return a sentence about it. Raises HandOverError and SoleAgentError."""
-    pid = holder(settings)
-    if pid is None:
+def hand_over(agents: Sequence[AgentSettings]) -> list[str]:
+    """Have these tasks' agents leave; return a sentence about each. Raises HandOverError and SoleAgentError.
+
+    Where they share a process with agents of other tasks, these leave, too.
+    """
+    holders = [(settings, _process_of(settings)) for settings in agents]
+    for pid in {pid for _, pid in holders}:
+        _ask(pid, next(settings for settings, holder in holders if holder == pid))
+    return [_left(settings, pid) for settings, pid in holders]
+
+
+def _process_of(settings: AgentSettings) -> int:
+    if (pid := holder(settings)) is None:
         raise HandOverError(f"{settings.identity} has no agent here: give the flags with which it was started")
+    return pid
+
+
+def _ask(pid: int, settings: AgentSettings) -> None:
     try:
         os.kill(pid, HAND_OVER)
     except PermissionError:
         raise HandOverError(f"process {pid}, the agent of {settings.identity}, is another user's") from None
+
+
+def _left(settings: AgentSettings, pid: int) -> str:
+    """Wait until the agent has left, and say so."""
     deadline = time.monotonic() + _PATIENCE
     while holder(settings) == pid:
         if time.monotonic() > deadline:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.local.gpu_shares import share_of
 from tfscale.core.cluster.placement.placement import file_placement
 from tfscale.core.cluster.task import Task, parse_role
 from tfscale.core.cluster.task_files import TaskFiles, state_folder
@@ -44,6 +45,10 @@ class AgentSettings:
 
     A spare's `task` is the lead's until one is placed there.
     """
+    process_agents: tuple[Address, ...] = ()
+    """Addresses of all agents of the process in the cluster file, where it has several."""
+    gpus: tuple[str, ...] = ()
+    """GPUs of the host by CUDA's names, which are divided among the tasks of these agents; empty without GPUs."""
     start_reason: str = ""
     """Reason of the command that has placed the task there, empty without one."""
     insecure: bool = False
@@ -93,6 +98,14 @@ class AgentSettings:
         return list(self.cluster.tasks).index(self.task)
 
     @property
+    def visible_gpus(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES of the task, None where it has that of the agent."""
+        if not self.gpus:
+            return None
+        tasks = [task for task, agent in self.cluster.agents.items() if agent in self.process_agents]
+        return ",".join(share_of(self.task, self.gpus, tasks))
+
+    @property
     def files(self) -> TaskFiles:
         """Files of the task; those of one that sits elsewhere than in the cluster file lie in a folder of the seat.
 
@@ -122,8 +135,19 @@ def _folder_name(text: str, place: str) -> str:
 
 
 OPTIONS: dict[str, Option] = {
-    "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; default: the task in TF_CONFIG"),
-    "index": Option(count_from_0, "N", "position of the task within its role, from 0; default: the task in TF_CONFIG"),
+    "task": Option(
+        placed(Task.parse),
+        "ROLE:INDEX",
+        "run this task of the cluster (may be repeated); default: the task in TF_CONFIG, else all tasks whose "
+        "addresses in the cluster file are this host's",
+        is_list=True,
+    ),
+    "role": Option(
+        placed(parse_role),
+        "ROLE",
+        "with --index the same for one task: chief, worker, ps, evaluator, dispatcher or dataworker",
+    ),
+    "index": Option(count_from_0, "N", "position of the task within its role, from 0"),
     "spare": Option(
         parse_address,
         "HOST:PORT",
@@ -135,17 +159,22 @@ OPTIONS: dict[str, Option] = {
         "cluster file, TOML or JSON; default: TF_CONFIG in the environment, else cluster.toml in this folder or in "
         "$XDG_CONFIG_HOME/tfscale, else the program runs alone",
     ),
-    "listen": Option(parse_address, "HOST:PORT", "address to serve; default: the agent's address in the cluster file"),
+    "listen": Option(
+        parse_address, "HOST:PORT", "address to serve, for one task; default: the agent's address in the cluster file"
+    ),
     "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
     "insecure_loopback": Option(switch, "", "in plain text on loopback: take orders from every user of this machine"),
     "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
     "grace": Option(at_most(_MOST_GRACE, number_from_0), "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
     "exit_with_task": Option(
-        switch, "", "end when the task ends, with its exit status; default for a program that runs alone"
+        switch,
+        "",
+        "end when the task ends, with its exit status, of several with that of the first that failed; default for a "
+        "program that runs alone",
     ),
     "exit_unwatched": Option(switch, "", "end once the task has ended and no console watches"),
-    "show_output": Option(switch, "", "copy the task's output to stdout; default for a program that runs alone"),
+    "show_output": Option(switch, "", "copy the tasks' output to stdout; default for a program that runs alone"),
     "adopt": Option(switch, "", "adopt a task that runs, although it runs another command than this one"),
     "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
     "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),

@@ -3,7 +3,8 @@
     2026-11-26T00:30:12.345Z INFO worker:1 started python train.py as process 123 (generation 3, attempt 1)
     {"time": "2026-11-26T00:30:12.345Z", "level": "INFO", "task": "worker:1", "logger": "tfscale...", "message": "..."}
 
-The task is the one that the program was started for; a record about another task carries `extra={"task": "worker:2"}`.
+The task is that which the code at work serves (`SERVED`), else the one that the program was started for; a record
+about another task carries `extra={"task": "worker:2"}`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
+SERVED: ContextVar[str | None] = ContextVar("served", default=None)
+"""Task that the code at work serves, in a process that serves several; what it begins in turn serves the same."""
 LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -36,7 +40,7 @@ class _TaskFormatter(logging.Formatter):
         self._task = task
 
     def task_of(self, record: logging.LogRecord) -> str | None:
-        task: str | None = getattr(record, "task", self._task)
+        task: str | None = getattr(record, "task", None) or SERVED.get() or self._task
         return task
 
 

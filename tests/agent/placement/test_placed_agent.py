@@ -18,6 +18,7 @@ import pytest
 from loopback import free_addresses
 from running_agents import W0, W1, W2, named, runs, stub
 from tfscale.agent.daemon import Daemon
+from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.placement import mover, placed_agent
 from tfscale.agent.placement.placed_agent import Life, seat_peers
 from tfscale.agent.placement.spare_daemon import SpareDaemon
@@ -44,7 +45,7 @@ TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], 
 async def seat(settings: AgentSettings) -> AsyncIterator[list[Life]]:
     """Run the agent of a seat until the context ends; yield its daemons so far."""
     lives: list[Life] = []
-    running = asyncio.create_task(placed_agent.run(settings, lives.append))
+    running = asyncio.create_task(placed_agent.run(settings, OwnProcess(), lives.append))
     try:
         yield lives
     finally:

@@ -66,9 +66,11 @@ def test_what_moves_over_pcie_and_how_busy_the_memory_is() -> None:
 
 def test_counting_on_pcie_takes_long_and_delays_neither_the_agent_nor_the_next_sample() -> None:
     gpus = [FakeGpu(name=f"GPU {index}", pcie_wait=0.02) for index in range(8)]
+    collector = GpuCollector(FakeNvml(*gpus), period=0.5)
     spec = parse_cluster({"cluster": "alone"}, name="x", where="x", base=Path.cwd())
-    sampler = Sampler(Path.cwd(), spec, Task.parse("worker:0"), gpus=GpuCollector(FakeNvml(*gpus), period=0.5))
+    sampler = Sampler(Path.cwd(), spec, Task.parse("worker:0"), collector.latest)
     sampler.start()
+    collector.start()
     durations, newest = [], []
     end = time.monotonic() + 2.6
     while time.monotonic() < end:
@@ -78,6 +80,7 @@ def test_counting_on_pcie_takes_long_and_delays_neither_the_agent_nor_the_next_s
         newest.append(id(sampler.gpus))
         time.sleep(0.02)
     sampler.stop()
+    collector.stop()
     assert sorted(durations)[len(durations) * 9 // 10] < 0.1, "one sample of the GPUs takes 8 x 2 x 20 ms"
     assert len(sampler.gpus) == 8
     assert 4 <= len(set(newest)) <= 7, "none, and one each half second"

@@ -12,9 +12,10 @@ ALONE = (parse_cluster({"cluster": "alone"}, name="x", where="x", base=Path.cwd(
 
 def test_the_sampler_holds_the_newest_of_all() -> None:
     gpus = GpuCollector(FakeNvml(FakeGpu()), period=0.01)
-    sampler = Sampler(Path.cwd(), *ALONE, gpus=gpus)
+    sampler = Sampler(Path.cwd(), *ALONE, gpus.latest)
     assert (sampler.host, sampler.gpus) == (None, ())
     sampler.start()
+    gpus.start()
     samples_of(gpus)
     for _ in range(200):
         sampler.sample(None)
@@ -22,5 +23,6 @@ def test_the_sampler_holds_the_newest_of_all() -> None:
             break
         time.sleep(0.01)
     sampler.stop()
+    gpus.stop()
     assert sampler.host is not None and sampler.host.disk is not None and sampler.host.disk.free > 0
     assert sampler.gpus[0].name == "Fake H100"

@@ -1,6 +1,7 @@
 import json
 import math
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -86,8 +87,11 @@ def test_relative_tls_paths_start_at_the_file() -> None:
         ({"cluster": {"worker": ["a:0"]}}, "port '0'"),
         ({"cluster": {"worker": ["a:http"]}}, "port 'http'"),
         ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is used 2 times, by worker:0 and worker:1"),
-        ({"cluster": {"worker": ["a:1", "a:2"]}}, "by the agent of worker:0 and the agent of worker:1"),
-        ({"cluster": {"worker": ["a:7070"]}}, "by worker:0 and the agent of worker:0"),
+        (
+            {**PAIR, "agents": {"worker:0": "c:1", "worker:1": "c:1"}},
+            "by the agent of worker:0 and the agent of worker:1",
+        ),
+        ({"cluster": {"worker": ["a:1"]}, "agents": {"worker:0": "a:1"}}, "by worker:0 and the agent of worker:0"),
         ({**PAIR, "agents": {"worker:2": "a:1"}}, "no such task, only worker:0, worker:1"),
         ({**PAIR, "agents": {"worker": "a:1"}}, "'worker' is not a task"),
         ({**PAIR, "agents": ["a:1"]}, "[agents] must be a table"),
@@ -114,6 +118,46 @@ def test_every_mistake_is_one_line_that_says_where(document: object, message: st
     assert message in line
     assert "\n" not in line
     assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "agents"),
+    [
+        (
+            {"cluster": {"worker": ["a:2222", "b:2222"], "ps": ["a:2221"]}},
+            {"worker:0": "a:7070", "worker:1": "b:7070", "ps:0": "a:7071"},
+        ),
+        (
+            {"cluster": {"chief": ["a:7070"], "worker": ["a:7072", "b:7070"]}},
+            {"chief:0": "a:7071", "worker:0": "a:7073", "worker:1": "b:7071"},
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "a:2", "a:3"]}, "agents": {"worker:2": "a:7070", "worker:0": "a:9"}},
+            {"worker:0": "a:9", "worker:1": "a:7071", "worker:2": "a:7070"},
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "b:1"]}, "spares": {"agents": ["a:7070"], "tasks": ["a:7071"]}},
+            {"worker:0": "a:7072", "worker:1": "b:7070"},
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "a:2"]}, "agents": {"worker:0": "b:7070"}},
+            {"worker:0": "b:7070", "worker:1": "a:7070"},
+        ),
+    ],
+)
+def test_agents_of_one_host_have_the_next_free_ports(
+    document: dict[str, object], agents: Mapping[str, str], tmp_path: Path
+) -> None:
+    spec = parse(document)
+    assert {str(task): str(agent) for task, agent in spec.agents.items()} == agents
+    file = tmp_path / "again.json"
+    file.write_text(spec.to_json())
+    assert load_cluster(file).agents == spec.agents
+
+
+def test_a_thousand_tasks_of_one_host_have_an_agent_each() -> None:
+    spec = parse({"cluster": {"worker": [f"a:{7000 + number}" for number in range(1000)]}})
+    assert [agent.port for agent in spec.agents.values()] == list(range(8000, 9000))
 
 
 @pytest.mark.parametrize(

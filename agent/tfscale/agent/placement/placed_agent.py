@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 from collections.abc import Callable
 
 from tfscale.agent.daemon import Daemon, task_spec
+from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_some, newest_placement
 from tfscale.agent.placement.spare_daemon import SpareDaemon
@@ -18,35 +17,41 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import seats_of
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
+from tfscale.core.logs import SERVED
 
 _logger = logging.getLogger(__name__)
 Life = Daemon | SpareDaemon
 
 
-async def run(settings: AgentSettings, begun: Callable[[Life], None] = lambda _: None) -> int:
+async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Life], None] = lambda _: None) -> int:
     """Serve until asked to end, and return the exit status. `begun` is called with each daemon.
 
-    Raises TfscaleError if the agent cannot start.
+    Raises what `Daemon.run` does.
     """
     seat = Seat(settings)
     await _catch_up(settings, seat)
     while True:
         placed = seat.settings()
         if placed is None:
-            life: Life = SpareDaemon(settings, seat)
+            SERVED.set(spare_name(settings))
+            life: Life = SpareDaemon(settings, process, seat)
             status = await _lived(life, begun)
         else:
+            SERVED.set(str(placed.task))
             with sole_agent(placed), shown_output(placed):
-                life = Daemon(placed, seat, seat_peers(placed, seat.address))
+                life = Daemon(placed, process, seat, seat_peers(placed, seat.address))
                 status = await _lived(life, begun)
         if not life.moves:
             return status
 
 
+def spare_name(settings: AgentSettings) -> str:
+    """Return the name that a seat without a task has in the log."""
+    return f"spare {settings.seat}"
+
+
 async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
-    """Run a daemon, and return its exit status. A signal that comes before it serves is for it, and none is lost."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, life.leave)
+    """Run a daemon, and return its exit status. Nothing is awaited between two: no signal comes in between."""
     begun(life)
     return await life.run()
 

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.hand_over import HAND_OVER
+from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
@@ -32,8 +32,8 @@ _LOOK = 1.0
 class SpareDaemon:
     """Agent of a seat that holds no task. `run` is its whole life."""
 
-    def __init__(self, settings: AgentSettings, seat: Seat) -> None:
-        self._settings, self._seat = settings, seat
+    def __init__(self, settings: AgentSettings, process: OwnProcess, seat: Seat) -> None:
+        self._settings, self._process, self._seat = settings, process, seat
         self._identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
         self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
         self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
@@ -46,11 +46,20 @@ class SpareDaemon:
 
     async def run(self) -> int:
         """Wait for a task, or for the signal to end; return the exit status. Raises TfscaleError if it cannot serve."""
+        with self._process.living(self):
+            await self._run()
+        return 0
+
+    async def _run(self) -> None:
         settings = self._settings
         audit = settings.files.folder / "spare.audit.jsonl"
         server = AgentServer(settings, self, self._certificates, self._token, audit)
         with announced(self._local_agent(), os.environ) as announcement:
-            asyncio.get_running_loop().add_signal_handler(HAND_OVER, self.leave)
+            try:
+                await self._process.ready()
+            except BaseException:
+                await server.stop()
+                raise
             await server.start()
             _logger.info("serving %s; run %s: holds no task, and waits for one", settings.listen, settings.run)
             ticks = asyncio.create_task(self._tick(announcement))
@@ -58,7 +67,6 @@ class SpareDaemon:
             ticks.cancel()
         await server.stop()
         self._certificate_watch.stop()
-        return 0
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have the server answer the calls of placements; it has no task about which others could ask."""
@@ -69,6 +77,9 @@ class SpareDaemon:
         _logger.info("asked to end")
         self.moves = False
         self._leave.set()
+
+    hand_over = leave
+    """It has no task that the next agent would go on with."""
 
     def _leave_for_task(self) -> None:
         if not self._leave.is_set():

@@ -16,6 +16,7 @@ from tfscale.agent.preflight.program_facts import program_facts
 from tfscale.agent.preflight.task_port import Sink, port_problem, served_port
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS
 from tfscale.core.preflight.examination import Examination, FolderSpace, ResolvedName
 from tfscale.core.records import ProbeStatus
 
@@ -107,7 +108,7 @@ class Examiner:
             program=facts,
             gpus=self._gpus(),
             gpus_seen=None if devices is None else devices.gpus_found,
-            visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
+            visible_devices=environment.get(VISIBLE_GPUS) if settings.visible_gpus is None else settings.visible_gpus,
             strategy=None if probe is None else probe.strategy,
         )
 

@@ -23,6 +23,7 @@ from tfscale.core.errors import TfscaleError
 
 _GRACE = 0.5
 """Seconds for calls under way when the server stops."""
+_HELP = "give another address with --listen, or in [agents] of the cluster file"
 
 
 class ServerError(TfscaleError):
@@ -73,7 +74,7 @@ class AgentServer:
             else:
                 self._server.add_secure_port(address, certificates.server_credentials())
         except RuntimeError as error:
-            raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
+            raise ServerError(f"cannot listen on {address} ({error}): {_HELP}") from None
 
     async def start(self) -> None:
         for name in self._names:
@@ -96,4 +97,4 @@ def _try_port(address: Address) -> None:
         socket.create_server(place[:2], family=family).close()
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise ServerError(f"cannot listen on {address} ({why}): give another address with --listen") from None
+        raise ServerError(f"cannot listen on {address} ({why}): {_HELP}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import logging
 import os
 import re
@@ -42,7 +43,8 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
         yield
         return
     copy = _Copy(settings.files.log)
-    thread = threading.Thread(target=copy.run, name="shown output", daemon=True)
+    run = contextvars.copy_context().run  # its lines of the log name the same task
+    thread = threading.Thread(target=run, args=(copy.run,), name="shown output", daemon=True)
     thread.start()
     try:
         yield

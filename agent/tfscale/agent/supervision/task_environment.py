@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS
 from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
@@ -44,6 +45,8 @@ def task_environment(
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
         "TFSCALE_CONSOLE": shlex.join(_console(settings)),
     }
+    if (gpus := settings.visible_gpus) is not None:
+        environment[VISIBLE_GPUS] = gpus
     if (site := probe_site()) is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, environment.get("PYTHONPATH")]))
     return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
 import time
@@ -26,7 +27,9 @@ class CollectorThread(ABC, Generic[Sample]):
         self._period = period
         self._stop = threading.Event()
         self._latest: tuple[float, Sample] = (0.0, nothing)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        # In a copy of the context, so that its lines of the log name the same task.
+        run = contextvars.copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run,), name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -50,6 +50,21 @@ class GpuCollector(CollectorThread[tuple[GpuSample, ...]]):
             nvml.nvmlShutdown()
 
 
+def count_gpus(nvml: Any = None) -> int:
+    """Return how many GPUs the host has: 0 without a driver. It may hang. `nvml` is as for GpuCollector."""
+    nvml = nvml or _pynvml()
+    if nvml is None:
+        return 0
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return 0
+    try:
+        return ask(nvml, nvml.nvmlDeviceGetCount) or 0
+    finally:
+        nvml.nvmlShutdown()
+
+
 @dataclass(frozen=True, slots=True)
 class _Device:
     """Properties of one GPU that stay as they are."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent.network.peer_links import PeerLinkCollector
 from tfscale.agent.telemetry.disk_collector import DiskCollector
-from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
@@ -17,7 +17,7 @@ from tfscale.core.records import GpuSample, HostSample, Neighbour
 class Sampler:
     """Newest samples of the host and its GPUs. Sampling the host takes about 1 ms and runs on the event loop.
 
-    The disk, the connections and the GPUs, which may take long, are sampled by threads.
+    The disk and the connections, which may take long, are sampled by threads, and so are the GPUs by the process.
     """
 
     def __init__(
@@ -25,33 +25,31 @@ class Sampler:
         folder: Path,
         spec: ClusterSpec,
         task: Task,
+        gpus: Callable[[], tuple[GpuSample, ...]],
         host: HostCollector | None = None,
-        gpus: GpuCollector | None = None,
     ) -> None:
-        """Prepare; `folder` is the task's working folder."""
+        """Prepare; `folder` is the task's working folder, and `gpus` returns the newest samples of the GPUs."""
         self._host = host or HostCollector()
         self._disk = DiskCollector(folder)
         self._links = PeerLinkCollector(spec, task)
-        self._gpus = gpus or GpuCollector()
+        self._gpus = gpus
         self.host: HostSample | None = None
         self.gpus: tuple[GpuSample, ...] = ()
 
     def start(self) -> None:
         self._disk.start()
         self._links.start()
-        self._gpus.start()
 
     def stop(self) -> None:
         self._disk.stop()
         self._links.stop()
-        self._gpus.stop()
 
     def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = (), stands_at: str = "") -> None:
         """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours and its task.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
-        self.host, self.gpus = None, self._gpus.latest()
+        self.host, self.gpus = None, self._gpus()
         disk, links = self._disk.latest(), self._links.latest()
         host = self._host.sample(task_pid)
         task = replace(host.task, stands_at=stands_at) if host.task and stands_at else host.task

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import platformdirs
 from tfscale.core.cluster.cluster_spec import ClusterError, load_cluster
+from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS, chosen_gpus, divided
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.local.loopback_cluster import is_free, run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
@@ -169,11 +170,12 @@ def _start_agent(
 
 def devices_of(index: int, workers: int, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variable that gives one of several workers its share of the GPUs; empty where there is none."""
-    chosen = environment.get("CUDA_VISIBLE_DEVICES")
-    gpus = [str(number) for number in range(_count_gpus())] if chosen is None else chosen.split(",")
-    if workers == 1 or not any(gpus):
+    gpus = chosen_gpus(environment)
+    if gpus is None:
+        gpus = tuple(str(number) for number in range(_count_gpus()))
+    if workers == 1 or not gpus:
         return {}
-    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus[len(gpus) * index // workers : len(gpus) * (index + 1) // workers])}
+    return {VISIBLE_GPUS: ",".join(divided(gpus, workers)[index])}
 
 
 def _count_gpus() -> int:

@@ -14,7 +14,7 @@ import re
 import socket
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,7 @@ def _own_task(own: object) -> Task:
 def _with_evaluator(spec: ClusterSpec, own: Task) -> ClusterSpec:
     """Add the evaluator of this host, which TF_CONFIG need not name in its cluster: nobody connects to its address."""
     host, taken = socket.gethostname(), {*spec.tasks.values(), *spec.agents.values()}
-    place, agent = (
-        next(address for port in itertools.count(first) if (address := Address(host, port)) not in taken)
-        for first in (_EVALUATOR_PORT, DEFAULT_AGENT_PORT)
-    )
+    place, agent = (_free_address(host, first, taken) for first in (_EVALUATOR_PORT, DEFAULT_AGENT_PORT))
     tasks = dict(sorted({**spec.tasks, own: place}.items()))
     return replace(spec, tasks=tasks, agents={**spec.agents, own: agent})
 
@@ -243,10 +240,12 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
         raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
     tasks = _parse_tasks(top.get("cluster"))
-    agents = {task: Address(address.host, DEFAULT_AGENT_PORT) for task, address in tasks.items()}
-    for key, value in _table(top.get("agents", {}), "[agents]").items():
-        agents[_member(key, tasks, "[agents]")] = parse_address(value, f'[agents] "{key}"')
+    given = {
+        _member(key, tasks, "[agents]"): parse_address(value, f'[agents] "{key}"')
+        for key, value in _table(top.get("agents", {}), "[agents]").items()
+    }
     spares = _parse_spares(_table(top.get("spares", {}), "[spares]"), tasks)
+    agents = _all_agents(tasks, given, {*tasks.values(), *given.values(), *spares, *spares.values()})
     _refuse_duplicates(tasks, agents, spares)
     recovery = parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None
     _refuse_more_than_all(recovery, tasks)
@@ -304,6 +303,29 @@ def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> di
     if len(places) != len(agents):
         raise UsageError(f"[spares] tasks has {len(places)} addresses, and agents {len(agents)}: give one for each")
     return dict(zip(agents, places, strict=True))
+
+
+def _all_agents(
+    tasks: Mapping[Task, Address], given: Mapping[Task, Address], taken: Collection[Address]
+) -> dict[Task, Address]:
+    """Return the agent of each task: the one that is given, else the next free port of the task's host from 7070 on.
+
+    Whoever reads the same file finds the same ports.
+    """
+    agents: dict[Task, Address] = {}
+    ports: dict[str, int] = {}
+    for task, address in tasks.items():
+        agents[task] = given.get(task) or _free_address(
+            address.host, ports.get(address.host, DEFAULT_AGENT_PORT), taken
+        )
+        if task not in given:
+            ports[address.host] = agents[task].port + 1
+    return agents
+
+
+def _free_address(host: str, first: int, taken: Collection[Address]) -> Address:
+    """Return the address of a host with the first port from `first` on that is not taken."""
+    return next(address for port in itertools.count(first) if (address := Address(host, port)) not in taken)
 
 
 def _addresses(value: object, key: str) -> list[Address]:

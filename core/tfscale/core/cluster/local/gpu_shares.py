@@ -1,0 +1,61 @@
+"""Shares of a host's GPUs, for the tasks that one agent or one console starts there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import UsageError
+from tfscale.core.text import plural
+
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+_COMPUTING = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR})
+"""Roles whose tasks compute on a GPU; servers and the tf.data service use none."""
+
+
+def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the GPUs that an environment names, None where it leaves the choice to CUDA.
+
+    CUDA reads them as far as the first that is empty or -1.
+    """
+    if (text := environment.get(VISIBLE_GPUS)) is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    end = next((place for place, name in enumerate(names) if name in ("", "-1")), len(names))
+    return tuple(names[:end])
+
+
+def divided(gpus: Sequence[str], parts: int) -> list[tuple[str, ...]]:
+    """Return the GPUs in so many parts, in their order, of which none has two more than another."""
+    cuts = [len(gpus) * part // parts for part in range(parts + 1)]
+    return [tuple(gpus[begin:end]) for begin, end in itertools.pairwise(cuts)]
+
+
+def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
+    """Raise UsageError where these tasks of a host that has GPUs cannot have one each."""
+    computing = _computing(tasks)
+    if gpus and len(gpus) < len(computing):
+        raise UsageError(
+            f"{len(computing)} tasks of this host compute ({', '.join(map(str, computing))}), and it has "
+            f"{plural(len(gpus), 'GPU')}: TensorFlow takes all memory of a GPU, which no agent can limit; start an "
+            f"agent for each task (--task) if the program does, or all without a GPU: {VISIBLE_GPUS}= tfscale-agent ..."
+        )
+
+
+def share_of(task: Task, gpus: Sequence[str], tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Return the GPUs of one of these tasks of a host.
+
+    After a restart that has moved tasks more of them may compute than there are GPUs: then some have the same one.
+    """
+    computing = _computing(tasks)
+    if task not in computing or not gpus:
+        return ()
+    place = computing.index(task)
+    if len(gpus) < len(computing):
+        return (gpus[place % len(gpus)],)
+    return divided(gpus, len(computing))[place]
+
+
+def _computing(tasks: Sequence[Task]) -> list[Task]:
+    return sorted(task for task in tasks if task.role in _COMPUTING)
