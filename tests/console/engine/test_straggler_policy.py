@@ -96,7 +96,7 @@ class Console:
     def __init__(self, policy: str = "restart", refusal: str = "", why_not: str = "") -> None:
         self.lead, self.told = FakeLead(refusal), Told()
         self.analysis = fakes.FakeAnalysis(FINDINGS)
-        self.source = Seconds(SPEC)
+        self.source, self.condition = Seconds(SPEC), Condition.TRAINING
         self.policy = StragglerPolicy(SPEC, self.lead, self.source.now, lambda: why_not)
         self.engine = Engine(self.source, lambda: ClusterState(SPEC, self.analysis), reaction=self.policy)
         self.running = asyncio.create_task(self.engine.run(self.told))
@@ -120,7 +120,8 @@ class Console:
 
     async def lasts(self, seconds: float, *diagnoses: Diagnosis) -> None:
         """Let seconds pass in which these diagnoses hold, by default the straggler."""
-        self.analysis.findings = replace(FINDINGS, diagnoses=diagnoses or (STRAGGLER,))
+        condition = ClusterCondition(self.condition)
+        self.analysis.findings = replace(FINDINGS, diagnoses=diagnoses or (STRAGGLER,), condition=condition)
         for _ in range(int(seconds)):
             self.source.at += 1.0
             self.told.taken.clear()
@@ -169,12 +170,8 @@ async def test_nothing_is_done_by_another_policy_or_while_the_cluster_stands_sti
             await console.lasts(2 * LASTS)
             assert (console.lead.asked, console.words) == ([], [])
     async with Console() as console:
-        still = replace(FINDINGS, condition=ClusterCondition(Condition.STILL))
-        console.analysis.findings = still
-        for _ in range(int(2 * LASTS)):
-            console.source.at += 1.0
-            console.put(SecondPassed(console.source.at))
-        await asyncio.sleep(0.2)
+        console.condition = Condition.STILL
+        await console.lasts(2 * LASTS)
         assert console.lead.asked == []
 
 
@@ -254,6 +251,27 @@ async def test_a_restart_that_was_worth_it_may_be_repeated() -> None:
         await console.lasts(LASTS + 1, replace(STRAGGLER, begin=console.source.at))
         assert [asked[-1] for asked in console.lead.asked] == [False, True]
         assert console.words == []
+
+
+async def test_a_reason_that_somebody_else_wrote_does_no_harm() -> None:
+    strange = measured(0.02)
+    async with Console() as console:
+        for name in ("banana:7", "worker:77", "\x1b[31m"):
+            reason = f"on_straggler: {name} or not"
+            await console.lasts(1, STRAGGLER, replace(strange, evidence={**strange.evidence, "reason": reason}))
+        await console.lasts(LASTS + 1)
+        assert (len(console.lead.asked), console.words) == (1, [])
+
+
+async def test_a_pause_of_all_is_no_break_and_nobody_is_restarted_in_it() -> None:
+    async with Console() as console:
+        await console.lasts(LASTS - 5)
+        console.condition = Condition.STILL
+        await console.lasts(20)
+        assert console.lead.asked == []
+        console.condition = Condition.TRAINING
+        await console.lasts(1)
+        assert len(console.lead.asked) == 1
 
 
 async def test_the_measured_price_of_a_restart_takes_the_place_of_the_assumed_one() -> None:
