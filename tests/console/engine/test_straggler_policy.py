@@ -19,7 +19,11 @@ from tfscale.console.engine.events import (
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.straggler_policy import StragglerPolicy
+from tfscale.console.settings.config import Settings
 from tfscale.console.sources import Inbox
+from tfscale.console.sources.source_factory import ClusterConnection, connect
+from tfscale.console.transport.channels import Channels
+from tfscale.console.transport.commands import AgentCommands, NoCommands
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.restarts.worth_restarting import LASTS
@@ -290,3 +294,16 @@ async def test_the_generation_is_also_that_of_a_placement_in_which_nothing_was_s
         console.put(AgentDescribed(console.source.at, SPEC.lead, described))
         await console.lasts(LASTS + 1)
         assert [asked[3] for asked in console.lead.asked] == [4]
+
+
+async def test_only_a_console_of_living_agents_has_the_policy() -> None:
+    settings = replace(Settings(), simulate=2)
+    assert connect(settings, {}, {}).straggler_policy(settings) is None
+    replay = ClusterConnection(Seconds(SPEC), NoCommands("this is a replay: it is over"))
+    assert replay.straggler_policy(settings) is None
+    channels = Channels(SPEC, insecure=True)
+    live = ClusterConnection(Seconds(SPEC), AgentCommands(channels), channels)
+    assert live.straggler_policy(settings) is not None
+    only_looks = live.straggler_policy(replace(settings, read_only=True))
+    assert only_looks is not None and only_looks._why_not() == "this console only looks (--read-only)"
+    await channels.close()
