@@ -17,6 +17,7 @@ import grpc
 import pytest
 from loopback import free_addresses
 from running_agents import W0, W1, W2, named, runs, stub
+from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.placement import mover, placed_agent
@@ -214,6 +215,9 @@ async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smalle
         assert progress[0].message == ("slow, restart 1 of 10 within 1 h, without worker:1: worker:1 to 127.0.0.5")
         placement = await placement_at(lead, lambda each: each.generation)
         assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
+        await placed(cluster.now(placement, W0))
+        entry = Journal(lead.files.journal).entry
+        assert (entry.slow, [budget.name for budget in entry.budgets]) == (("worker:1",), ["worker:0"])
 
 
 async def test_nobody_places_tasks_without_the_token_and_a_stranger_is_refused(cluster: Cluster) -> None:

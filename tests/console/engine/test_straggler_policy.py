@@ -19,7 +19,11 @@ from tfscale.console.engine.events import (
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.straggler_policy import StragglerPolicy
+from tfscale.console.settings.config import Settings
 from tfscale.console.sources import Inbox
+from tfscale.console.sources.source_factory import ClusterConnection, connect
+from tfscale.console.transport.channels import Channels
+from tfscale.console.transport.commands import AgentCommands, NoCommands
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.restarts.worth_restarting import LASTS
@@ -96,7 +100,7 @@ class Console:
     def __init__(self, policy: str = "restart", refusal: str = "", why_not: str = "") -> None:
         self.lead, self.told = FakeLead(refusal), Told()
         self.analysis = fakes.FakeAnalysis(FINDINGS)
-        self.source = Seconds(SPEC)
+        self.source, self.condition = Seconds(SPEC), Condition.TRAINING
         self.policy = StragglerPolicy(SPEC, self.lead, self.source.now, lambda: why_not)
         self.engine = Engine(self.source, lambda: ClusterState(SPEC, self.analysis), reaction=self.policy)
         self.running = asyncio.create_task(self.engine.run(self.told))
@@ -120,7 +124,8 @@ class Console:
 
     async def lasts(self, seconds: float, *diagnoses: Diagnosis) -> None:
         """Let seconds pass in which these diagnoses hold, by default the straggler."""
-        self.analysis.findings = replace(FINDINGS, diagnoses=diagnoses or (STRAGGLER,))
+        condition = ClusterCondition(self.condition)
+        self.analysis.findings = replace(FINDINGS, diagnoses=diagnoses or (STRAGGLER,), condition=condition)
         for _ in range(int(seconds)):
             self.source.at += 1.0
             self.told.taken.clear()
@@ -169,12 +174,8 @@ async def test_nothing_is_done_by_another_policy_or_while_the_cluster_stands_sti
             await console.lasts(2 * LASTS)
             assert (console.lead.asked, console.words) == ([], [])
     async with Console() as console:
-        still = replace(FINDINGS, condition=ClusterCondition(Condition.STILL))
-        console.analysis.findings = still
-        for _ in range(int(2 * LASTS)):
-            console.source.at += 1.0
-            console.put(SecondPassed(console.source.at))
-        await asyncio.sleep(0.2)
+        console.condition = Condition.STILL
+        await console.lasts(2 * LASTS)
         assert console.lead.asked == []
 
 
@@ -256,6 +257,27 @@ async def test_a_restart_that_was_worth_it_may_be_repeated() -> None:
         assert console.words == []
 
 
+async def test_a_reason_that_somebody_else_wrote_does_no_harm() -> None:
+    strange = measured(0.02)
+    async with Console() as console:
+        for name in ("banana:7", "worker:77", "\x1b[31m"):
+            reason = f"on_straggler: {name} or not"
+            await console.lasts(1, STRAGGLER, replace(strange, evidence={**strange.evidence, "reason": reason}))
+        await console.lasts(LASTS + 1)
+        assert (len(console.lead.asked), console.words) == (1, [])
+
+
+async def test_a_pause_of_all_is_no_break_and_nobody_is_restarted_in_it() -> None:
+    async with Console() as console:
+        await console.lasts(LASTS - 5)
+        console.condition = Condition.STILL
+        await console.lasts(20)
+        assert console.lead.asked == []
+        console.condition = Condition.TRAINING
+        await console.lasts(1)
+        assert len(console.lead.asked) == 1
+
+
 async def test_the_measured_price_of_a_restart_takes_the_place_of_the_assumed_one() -> None:
     dear = measured(0.45)
     dear = replace(dear, evidence={**dear.evidence, "lost_seconds": 900.0, "reason": "asked for at the console"})
@@ -272,3 +294,16 @@ async def test_the_generation_is_also_that_of_a_placement_in_which_nothing_was_s
         console.put(AgentDescribed(console.source.at, SPEC.lead, described))
         await console.lasts(LASTS + 1)
         assert [asked[3] for asked in console.lead.asked] == [4]
+
+
+async def test_only_a_console_of_living_agents_has_the_policy() -> None:
+    settings = replace(Settings(), simulate=2)
+    assert connect(settings, {}, {}).straggler_policy(settings) is None
+    replay = ClusterConnection(Seconds(SPEC), NoCommands("this is a replay: it is over"))
+    assert replay.straggler_policy(settings) is None
+    channels = Channels(SPEC, insecure=True)
+    live = ClusterConnection(Seconds(SPEC), AgentCommands(channels), channels)
+    assert live.straggler_policy(settings) is not None
+    only_looks = live.straggler_policy(replace(settings, read_only=True))
+    assert only_looks is not None and only_looks._why_not() == "this console only looks (--read-only)"
+    await channels.close()

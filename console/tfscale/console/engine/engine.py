@@ -60,9 +60,11 @@ class Engine:
         try:
             await asyncio.wait([self._filling, folding], return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            await _end(self._filling, folding)
-            if self._reaction is not None:
-                await self._reaction.close()
+            try:
+                await _end(self._filling, folding)
+            finally:
+                if self._reaction is not None:
+                    await self._reaction.close()
 
     def stop(self) -> None:
         """Take nothing more from the source."""

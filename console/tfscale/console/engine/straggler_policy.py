@@ -83,6 +83,7 @@ class StragglerPolicy:
         self, spec: ClusterSpec, restarter: Restarter, now: Callable[[], float], why_not: Callable[[], str]
     ) -> None:
         self._spec, self._restarter, self._now, self._why_not = spec, restarter, now, why_not
+        self._tasks = {str(task): task for task in spec.agents}
         self._held: _Held | None = None
         self._earlier: dict[str, PolicyRestart] = {}
         """The last restart by the policy of each worker that was measured."""
@@ -114,15 +115,16 @@ class StragglerPolicy:
         if held is None or held.key != key:
             self._held = held = _Held(key)
         held.since = snapshot.at if held.since is None else held.since
-        if snapshot.at - held.since >= worth_restarting.LASTS:
+        # A pause in which all stand still, as for a checkpoint, is no break.
+        trains = snapshot.findings.condition.kind is Condition.TRAINING
+        if trains and snapshot.at - held.since >= worth_restarting.LASTS:
             self._act(straggler, policy, snapshot, inbox, held)
 
     def _straggler(self, snapshot: Snapshot) -> Diagnosis | None:
         """Return the straggler that may be restarted, None where there is none."""
-        if snapshot.findings.condition.kind is not Condition.TRAINING:
-            return None
         slow = worth_restarting.lone_straggler(snapshot.findings.diagnoses)
-        return slow if slow is not None and snapshot.view(Task.parse(slow.subject)).is_up else None
+        task = None if slow is None else self._tasks.get(slow.subject)
+        return slow if task is not None and snapshot.view(task).is_up else None
 
     @property
     def _is_asking(self) -> bool:
@@ -132,7 +134,7 @@ class StragglerPolicy:
         """Restart a straggler, or tell once why it is left."""
         if held.asked is not None and snapshot.at - held.asked < _AGAIN:
             return
-        task = Task.parse(straggler.subject)
+        task = self._tasks[straggler.subject]
         loss = self._loss(task, policy, snapshot)
         for rule, why in self._reasons_to_leave(straggler, policy, loss):
             if why:
@@ -199,10 +201,13 @@ class StragglerPolicy:
             downtime = worth_restarting.downtime_of(restart, snapshot.findings.local_steps)
             if downtime is not None:
                 self._downtimes[frozenset(str(restart.evidence.get("tasks")).split(", "))] = downtime
-            if (earlier := worth_restarting.by_policy(restart)) is not None:
-                self._earlier[earlier.worker] = earlier
-                if earlier.words and policy is not OnStraggler.TELL:
-                    inbox.put(PolicyTold(self._now(), Task.parse(earlier.worker), earlier.words))
+            earlier = worth_restarting.by_policy(restart)
+            # The name is from a reason, which anybody may have written.
+            if earlier is None or (task := self._tasks.get(earlier.worker)) is None:
+                continue
+            self._earlier[earlier.worker] = earlier
+            if earlier.words and policy is not OnStraggler.TELL:
+                inbox.put(PolicyTold(self._now(), task, earlier.words))
 
 
 def _policy_of_lead(spec: ClusterSpec, snapshot: Snapshot) -> OnStraggler:
