@@ -31,8 +31,10 @@ from peers import NOT_THERE, peers
 
 MOST_CPU, MOST_MEMORY = 0.01, 64e6
 CONSOLES = {"agent, nobody watches": 0, "agent, one console": 1, "agent, three consoles": 3}
-SETTLING = 8.0
-"""Seconds that a console has to start, and the agent to send it what it missed."""
+SETTLED = 3
+"""Lines that a console has written when the agent has sent it what it missed."""
+PAUSE = 2.0
+"""Seconds after consoles have come or gone that are not measured."""
 PROGRAM = Path(__file__).with_name("reporting_program.py")
 TRAINING = Path(__file__).parents[3] / "tests/e2e/programs/endless.py"
 HEAD = """\
@@ -76,14 +78,15 @@ def _cpu(process: psutil.Process) -> float:
 
 @contextlib.contextmanager
 def consoles(number: int, cluster: Path) -> Iterator[None]:
-    """Watch the cluster with so many consoles until the block ends."""
-    command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster), "--headless"]
-    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(number)]
-    try:
-        time.sleep(SETTLING)
+    """Watch the cluster with so many consoles until the block ends, which begins when each has had frames."""
+    with contextlib.ExitStack() as stack:
+        said = [stack.enter_context(tempfile.NamedTemporaryFile()) for _ in range(number)]
+        command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster), "--headless"]
+        started = [subprocess.Popen(command, stdout=file) for file in said]
+        stack.callback(end, started)
+        wait_until(lambda: all(Path(file.name).read_bytes().count(b"\n") > SETTLED for file in said))
+        time.sleep(PAUSE)
         yield
-    finally:
-        end(started)
 
 
 def shim_of(agent: psutil.Process) -> psutil.Process:

@@ -3,11 +3,12 @@
     scripts/bench_restarts              # seven pairs, some ten minutes
     scripts/bench_restarts --pairs 1    # a short look
 
-By hand: SIGTERM to both workers, and when both have gone, both are started again, without agents and without a probe.
-By tfscale: `tfscale-console restart worker:1`, whose order the lead's agent carries out. Pairs of both take turns,
-A B B A, because the pace of a machine changes. *Stop* is from the SIGTERM or the order until both have gone, *start*
-from the start until the first step that both have made, *between* what is left. The console's own start is apart: a
-console that is open, an agent that restarts unasked and a script have none.
+By hand: both workers are killed, and when both have gone, both are started again, without agents and without a probe.
+Killed, because workers of stock TensorFlow do not end at SIGTERM (trainer/compat/sigterm.py): no stop is shorter. By
+tfscale: `tfscale-console restart worker:1`, whose order the lead's agent carries out. Pairs of both take turns, A B B
+A, because the pace of a machine changes. *Stop* is from the signal or the order until both have gone, *start* from the
+start until the first step that both have made, *between* what is left. The console's own start is apart: a console that
+is open, an agent that restarts unasked and a script have none.
 """
 
 from __future__ import annotations
@@ -75,23 +76,22 @@ def by_hand(folder: Path) -> Restart:
             return started
 
         before = start()
-        first_step(folder, 1)
+        first_step(folder, 1, before)
         time.sleep(TRAINED)
         asked = time.time()
         for process in before:
-            process.terminate()
+            process.kill()
         for process in before:
             process.wait()
         gone = time.time()
-        start()
-        return Restart(gone - asked, 0.0, first_step(folder, 2) - gone)
+        return Restart(gone - asked, 0.0, first_step(folder, 2, start()) - gone)
 
 
 def by_tfscale(folder: Path) -> tuple[Restart, float]:
     """Return the restart, and the seconds that the console took until its order was there."""
     cluster = write_cluster(folder, WORKERS)
-    with running(folder, cluster, WORKERS, [sys.executable, PROGRAM, folder], {}):
-        first_step(folder, 1)
+    with running(folder, cluster, WORKERS, [sys.executable, PROGRAM, folder], {}) as agents:
+        first_step(folder, 1, agents)
         time.sleep(TRAINED)
         command = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
         called = time.time()
@@ -102,11 +102,14 @@ def by_tfscale(folder: Path) -> tuple[Restart, float]:
         for at, stage, _ in STAGE.findall(done.stderr):
             times[stage] = datetime.fromisoformat(at).timestamp()
         stopped, started = times["stopped"], times["running"]
-        return Restart(stopped - asked, started - stopped, first_step(folder, 2) - started), asked - called
+        return Restart(stopped - asked, started - stopped, first_step(folder, 2, agents) - started), asked - called
 
 
-def first_step(folder: Path, starts: int) -> float:
-    """Wait until every worker has made its first step after so many starts, and return when the last one had."""
+def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """Return when every worker had made its first step after so many starts, which it waits for.
+
+    Raises SystemExit when one of the processes ends instead.
+    """
 
     def steps() -> Iterator[list[Path]]:
         for index in range(WORKERS):
@@ -114,10 +117,14 @@ def first_step(folder: Path, starts: int) -> float:
 
     until = time.monotonic() + PATIENCE
     while not all(len(each) == starts for each in steps()):
-        if time.monotonic() > until:
-            raise SystemExit(f"bench_restarts: no first step after start {starts} in {PATIENCE:.0f} s")
+        if time.monotonic() > until or any(process.poll() is not None for process in processes):
+            raise SystemExit(f"bench_restarts: start {starts} led to no first step: {last_words(folder)}")
         time.sleep(0.1)
     return max(float(path.read_text()) for each in steps() for path in each)
+
+
+def last_words(folder: Path) -> str:
+    return " | ".join(line for log in folder.rglob("*log") for line in log.read_text().splitlines()[-2:])
 
 
 def middle(values: Sequence[Restart]) -> Restart:
