@@ -17,6 +17,7 @@ KINDS = (
     "series",
     "clocks",
     "recovery",
+    "placements",
     "trainings",
 )
 """Modules of `kinds`, each with its faults as `FAULTS`."""

@@ -17,6 +17,10 @@ class Setup:
     """The cluster to which something is done."""
 
     workers: int = 1
+    hosts: bool = False
+    """True where each agent has a host of its own, so that tasks may move."""
+    spares: int = 0
+    """One if there is a spare; needs `hosts`."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables of the agents, and so of their tasks."""
     flags: tuple[str, ...] = ()
@@ -39,7 +43,13 @@ class Setup:
     @property
     def is_shared(self) -> bool:
         """True where several faults may follow each other in one cluster."""
-        return self.starts and self.ready == RUNS and self.before is None and self.program == "counted_steps"
+        return (
+            self.starts
+            and self.ready == RUNS
+            and self.before is None
+            and not self.hosts
+            and self.program == "counted_steps"
+        )
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,11 @@ def identity(spec: ClusterSpec, task: str) -> agent_pb2.TaskIdentity:
     return wire.identity_message(identity_of(spec, spec.name, Task.parse(task)))
 
 
+def any_task(spec: ClusterSpec) -> agent_pb2.TaskIdentity:
+    """Return whom a request names that is for a seat, whatever it holds."""
+    return agent_pb2.TaskIdentity(run=spec.name, fingerprint=identity(spec, str(spec.lead)).fingerprint)
+
+
 def order(
     spec: ClusterSpec,
     verb: str,
@@ -114,12 +119,14 @@ def _answer(ask: Callable[[], Any]) -> Any:
 class Restarting:
     """Restart under way, in a thread, from the moment on at which it has come to a stage."""
 
-    def __init__(self, spec: ClusterSpec, stage: str, tasks: Sequence[str], of: Sequence[str]) -> None:
-        """Ask for a restart of `tasks`, and wait until it is at the stage for all tasks `of`."""
+    def __init__(
+        self, spec: ClusterSpec, stage: str, tasks: Sequence[str], of: Sequence[str], without: Sequence[str] = ()
+    ) -> None:
+        """Ask for a restart of `tasks`, or without hosts, and wait until it is at the stage for all tasks `of`."""
         self.last = ""
         self._reached, self._left = threading.Event(), set(of)
         self._stage = agent_pb2.Stage.Value(f"STAGE_{stage}")
-        self._thread = threading.Thread(target=self._ask, args=(spec, tasks), daemon=True)
+        self._thread = threading.Thread(target=self._ask, args=(spec, tasks, without), daemon=True)
         self._thread.start()
         if not self._reached.wait(60):
             raise AssertionError(f"the restart never came to {stage}: {self.last}")
@@ -129,8 +136,8 @@ class Restarting:
         self._thread.join(60)
         return self.last
 
-    def _ask(self, spec: ClusterSpec, tasks: Sequence[str]) -> None:
-        self.last = order(spec, "Restart", *tasks, on_progress=self._look)
+    def _ask(self, spec: ClusterSpec, tasks: Sequence[str], without: Sequence[str]) -> None:
+        self.last = order(spec, "Restart", *tasks, on_progress=self._look, without=without)
 
     def _look(self, progress: agent_pb2.Progress) -> None:
         if progress.stage == self._stage:
