@@ -123,7 +123,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                     told = self._placement()
                     yield wire.snapshot_reply(schema, self._describe(), ())
                 yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.task_goes_on)
+            yield wire.farewell_reply(schema, self._feed.farewell)
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
