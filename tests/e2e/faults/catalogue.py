@@ -9,6 +9,7 @@ from faults.fault import Fault
 
 KINDS = (
     "signals",
+    "moments",
     "restarts",
     "places",
     "files",
