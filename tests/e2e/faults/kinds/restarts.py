@@ -56,8 +56,14 @@ def _started(trial: Trial, party: str, task: str, old: int) -> int:
     """Return the process of a party once it is the one that is started."""
     if party not in ("shim", "task"):
         return old
-    trial.until(lambda: trial.process(party, task) != old, 30, "a new process")
-    return trial.process(party, task)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        state = trial.shim(task)
+        pid = None if state is None else state.shim_pid if party == "shim" else state.task_pid
+        if pid not in (None, old):
+            return pid
+        time.sleep(0.001)
+    raise AssertionError("there was no new process")
 
 
 def _back(trial: Trial, task: str, name: str) -> None:
