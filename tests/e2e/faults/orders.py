@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc
 T = TypeVar("T")
 _PATIENCE = 5.0
 """Seconds for an agent to tell its state."""
+_BUSY = 30.0
+"""Seconds for a restart of before to end, of which the last answer may come after its tasks run."""
 
 
 _loop = asyncio.new_event_loop()
@@ -137,7 +140,12 @@ class Restarting:
         return self.last
 
     def _ask(self, spec: ClusterSpec, tasks: Sequence[str], without: Sequence[str]) -> None:
-        self.last = order(spec, "Restart", *tasks, on_progress=self._look, without=without)
+        deadline = time.monotonic() + _BUSY
+        while True:
+            self.last = order(spec, "Restart", *tasks, on_progress=self._look, without=without)
+            if "is under way" not in self.last or time.monotonic() > deadline:
+                return
+            time.sleep(0.2)
 
     def _look(self, progress: agent_pb2.Progress) -> None:
         if progress.stage == self._stage:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
@@ -50,6 +50,7 @@ _CODES = {
     DiskHangs: grpc.StatusCode.FAILED_PRECONDITION,
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
+    Leaving: grpc.StatusCode.UNAVAILABLE,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
     StackTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
     StackUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
