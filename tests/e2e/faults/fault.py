@@ -91,6 +91,8 @@ class Fault:
     act: Callable[[Trial], str | None]
     """Deed. What it returns is told as seen. Raises `Unexpected` where something has followed that must not."""
     setup: Setup = field(default_factory=Setup)
+    once: Callable[[Trial], None] = lambda _: None
+    """Function that waits until the deed may be done. What is measured and said begins after it."""
     missing: Callable[[], str] = lambda: ""
     """Function that returns why it cannot be done here; nothing where it can."""
     quick: bool = False

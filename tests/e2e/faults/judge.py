@@ -85,6 +85,7 @@ def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
 
 
 def _happen(fault: Fault, trial: Trial) -> Verdict:
+    fault.once(trial)
     before = _Before(
         pids={task: trial.pid(task) for task in trial.tasks},
         steps={task: len(trial.steps(task)) for task in trial.tasks},

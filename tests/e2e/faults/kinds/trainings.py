@@ -28,12 +28,8 @@ RESTARTED = Expectation(
 UNTOUCHED = Expectation("the training goes on", BOTH, (LEAD, PEER), most_lost=0, within=60)
 
 
-def _once_it_trains(deed: Callable[[Trial], str | None]) -> Callable[[Trial], str | None]:
-    def act(trial: Trial) -> str | None:
-        trial.until(lambda: all(len(trial.steps(task)) >= 2 for task in trial.tasks), _STARTING, "a second epoch")
-        return deed(trial)
-
-    return act
+def _trains(trial: Trial) -> None:
+    trial.until(lambda: all(len(trial.steps(task)) >= 2 for task in trial.tasks), _STARTING, "a second epoch")
 
 
 def _signal(party: str, task: str, name: str) -> Callable[[Trial], None]:
@@ -62,7 +58,7 @@ def _restart(trial: Trial) -> str:
 
 
 def _row(name: str, does: str, expected: Expectation, deed: Callable[[Trial], str | None]) -> Fault:
-    return Fault(name, f"{does} of a real training", expected, _once_it_trains(deed), FIT)
+    return Fault(name, f"{does} of a real training", expected, deed, FIT, _trains)
 
 
 FAULTS = (
