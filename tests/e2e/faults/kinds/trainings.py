@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from signal import Signals
 
 from faults import orders
@@ -68,5 +69,10 @@ FAULTS = (
     _row("lead killed", "SIGKILL to worker:0, the lead", RESTARTED, _signal("task", LEAD, "KILL")),
     _row("shim killed", "SIGKILL to the shim of worker:1", RESTARTED, _signal("shim", PEER, "KILL")),
     _row("worker dumps core", "SIGSEGV to worker:1", RESTARTED, _signal("task", PEER, "SEGV")),
-    _row("restart", "a restart by hand", RESTARTED, _restart),
+    _row(
+        "restart",
+        "a restart by hand",
+        replace(RESTARTED, words="carried out; it goes on from its checkpoint"),
+        _restart,
+    ),
 )
