@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.catalogue import chosen, faults
+from faults.fault import Fault
 from faults.judge import Verdict, judge
 
 HEAD = """\
@@ -28,13 +29,16 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only name them")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each instead of the table")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep the rows, also those of earlier runs")
+    parser.add_argument("--rest", action="store_true", help="only those that FILE does not hold")
     parser.add_argument("--markdown", action="store_true", help="run nothing: the table of FILE")
     parser.add_argument("--restarts", type=int, default=100, metavar="N", help="restarts in a row (100)")
     parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="random inputs (100000)")
     flags = parser.parse_args()
     os.environ |= {"FAULTS_RESTARTS": str(flags.restarts), "FAULTS_INPUTS": str(flags.inputs)}
+    kept = _read(flags.results) if flags.rest else {}
+    rows = [(kind, fault) for kind, fault in chosen(flags.only) if _name(kind, fault) not in kept]
     if flags.list:
-        print(*(f"{kind}: {each.name}" for kind, each in chosen(flags.only)), sep="\n")
+        print(*(_name(kind, fault) for kind, fault in rows), sep="\n")
         return 0
     if flags.markdown:
         print(HEAD, *_kept_rows(_read(flags.results)), sep="\n")
@@ -42,14 +46,13 @@ def main() -> int:
     # Of a job in the background SIGINT is ignored, and by all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    return _run(flags.only, flags.json, flags.results)
+    return _run(rows, flags.json, flags.results)
 
 
-def _run(words: Sequence[str], as_json: bool, results: Path | None) -> int:
+def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, results: Path | None) -> int:
     if not as_json:
         print(HEAD)
     number = wrong = skipped = 0
-    rows = chosen(words)
     for (kind, _), verdict in zip(rows, judge([fault for _, fault in rows]), strict=True):
         record = _record(kind, verdict)
         print(json.dumps(record, ensure_ascii=False) if as_json else _row(record), flush=True)
@@ -60,9 +63,13 @@ def _run(words: Sequence[str], as_json: bool, results: Path | None) -> int:
     return min(wrong, 1)
 
 
+def _name(kind: str, fault: Fault) -> str:
+    return f"{kind}: {fault.name}"
+
+
 def _record(kind: str, verdict: Verdict) -> dict[str, Any]:
     return {
-        "fault": f"{kind}: {verdict.fault.name}",
+        "fault": _name(kind, verdict.fault),
         "does": verdict.fault.does,
         "expected": verdict.fault.expected.words,
         "seen": verdict.seen,
@@ -95,8 +102,7 @@ def _kept_rows(kept: dict[str, Any]) -> list[str]:
     """Return a row for each fault; one that was not run is said to be so."""
     rows = []
     for kind, fault in faults():
-        name = f"{kind}: {fault.name}"
-        record = kept.get(name, _record(kind, Verdict(fault, skipped="not run")))
+        record = kept.get(_name(kind, fault), _record(kind, Verdict(fault, skipped="not run")))
         rows.append(_row(record))
     return rows
 

@@ -186,8 +186,8 @@ class FakeAgent(AgentServicer):
         self.sequence = 0
         self.started = time.time()
         self.requests: list[agent_pb2.TasksRequest] = []
-        self.farewell: bool | None = None
-        """Whether its task goes on, in the last words to its watchers; None ends without any."""
+        self.farewell: agent_pb2.Farewell | None = None
+        """Last words to its watchers; None ends without any."""
         self._recent: list[telemetry_pb2.Frame] = []
         self._watchers: set[asyncio.Queue[telemetry_pb2.Frame]] = set()
         self._server: grpc.aio.Server | None = None
@@ -275,7 +275,7 @@ class FakeAgent(AgentServicer):
                 if self.farewell is not None:
                     yield agent_pb2.WatchReply(
                         schema_version=self.cluster.schema,
-                        farewell=agent_pb2.Farewell(task_goes_on=self.farewell),
+                        farewell=self.farewell,
                     )
                     return
                 if self.is_stalled:

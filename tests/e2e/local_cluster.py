@@ -53,13 +53,15 @@ def start_agent(
     more: Sequence[str] = (),
     said: int | None = None,
     module: Sequence[str | Path] = (),
+    spare: str = "",
 ) -> subprocess.Popen[bytes]:
-    """Start the agent of one task with this Python and `more` flags; its state is below `folder`.
+    """Start the agent of one task, or of a spare, with this Python and `more` flags; its state is below `folder`.
 
     `before` is put before its command; it writes to the descriptor `said`, else where this process writes. `module` is
     run in the place of the agent's own.
     """
-    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index), *more]
+    whose = ["--spare", spare] if spare else ["--role", role, "--index", str(index)]
+    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", *whose, *more]
     return subprocess.Popen(
         [*before, python, *(module or ("-m", "tfscale.agent.cli")), *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),

@@ -46,7 +46,7 @@ from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
+from tfscale.core.records import Description, Farewell, Frame, ProbeStatus, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.version import installed_version
 
@@ -258,7 +258,7 @@ class Daemon:
 
     async def _shutdown(self) -> None:
         self._publish()
-        self._feed.close(task_goes_on=self._is_handing_over and self._supervisor.alive)
+        self._feed.close(Farewell(self._is_handing_over and self._supervisor.alive, self.moves))
         self._sampler.stop()
         self._greetings.stop()
         self._certificate_watch.stop()

@@ -27,6 +27,7 @@ from tfscale.core.records import (
     Collective,
     Coordinator,
     Description,
+    Farewell,
     Frame,
     ProbeStatus,
     ProfileOrder,
@@ -168,8 +169,8 @@ def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:
     return reply
 
 
-def farewell_reply(schema: int, task_goes_on: bool) -> agent_pb2.WatchReply:
-    return agent_pb2.WatchReply(schema_version=schema, farewell=agent_pb2.Farewell(task_goes_on=task_goes_on))
+def farewell_reply(schema: int, farewell: Farewell) -> agent_pb2.WatchReply:
+    return agent_pb2.WatchReply(schema_version=schema, farewell=message_of(agent_pb2.Farewell, farewell))
 
 
 def description_message(record: Description) -> agent_pb2.Description:

@@ -614,6 +614,16 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
+class Farewell:
+    """Last words of an agent that ends."""
+
+    task_goes_on: bool = False
+    """True where it leaves a living task to the next agent."""
+    moves: bool = False
+    """True where tasks are placed anew: it goes on with the one that is placed there, or as a spare."""
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One finding: the same object feeds the screen, the log and the report."""
 

@@ -26,15 +26,15 @@ from tfscale.v1 import report_pb2 as tfscale_dot_v1_dot_report__pb2
 from tfscale.v1 import telemetry_pb2 as tfscale_dot_v1_dot_telemetry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tfscale/v1/agent.proto\x12\ntfscale.v1\x1a\x17tfscale/v1/report.proto\x1a\x1atfscale/v1/telemetry.proto\">\n\x0cTaskIdentity\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\"j\n\x0cWatchRequest\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x12\n\x05since\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12$\n\x02to\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentityB\x08\n\x06_since\"\xa7\x01\n\nWatchReply\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12(\n\x08snapshot\x18\x02 \x01(\x0b\x32\x14.tfscale.v1.SnapshotH\x00\x12\"\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x11.tfscale.v1.FrameH\x00\x12(\n\x08\x66\x61rewell\x18\x04 \x01(\x0b\x32\x14.tfscale.v1.FarewellH\x00\x42\t\n\x07payload\" \n\x08\x46\x61rewell\x12\x14\n\x0ctask_goes_on\x18\x01 \x01(\x08\"[\n\x08Snapshot\x12,\n\x0b\x64\x65scription\x18\x01 \x01(\x0b\x32\x17.tfscale.v1.Description\x12!\n\x06recent\x18\x02 \x03(\x0b\x32\x11.tfscale.v1.Frame\"7\n\x0f\x44\x65scribeRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"\xa4\x02\n\x0b\x44\x65scription\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03run\x18\x03 \x01(\t\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x0c\n\x04lead\x18\x05 \x01(\t\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x0f\n\x07\x63luster\x18\x07 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x08 \x03(\t\x12\x10\n\x08log_path\x18\t \x01(\t\x12\x12\n\ngeneration\x18\n \x01(\x04\x12\x0f\n\x07started\x18\x0b \x01(\x01\x12\x0b\n\x03pid\x18\x0c \x01(\x05\x12\x11\n\tdirectory\x18\r \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x0e \x01(\t\x12\x11\n\tplacement\x18\x0f \x01(\t\x12\x14\n\x0con_straggler\x18\x10 \x01(\t\"\xaa\x01\n\x0cTasksRequest\x12\r\n\x05tasks\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x1b\n\x13\x65xpected_generation\x18\x03 \x01(\x04\x12$\n\x02to\x18\x04 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0f\n\x07without\x18\x05 \x03(\t\x12\'\n\tby_policy\x18\x06 \x01(\x0b\x32\x14.tfscale.v1.ByPolicy\"6\n\x08\x42yPolicy\x12\x14\n\x0con_straggler\x18\x01 \x01(\t\x12\x14\n\x0cwas_worth_it\x18\x02 \x01(\x08\"l\n\x08Progress\x12 \n\x05stage\x18\x01 \x01(\x0e\x32\x11.tfscale.v1.Stage\x12\r\n\x05tasks\x18\x02 \x03(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\n\n\x02\x61t\x18\x05 \x01(\x01\"V\n\x10\x46ollowLogRequest\x12\x0c\n\x04tail\x18\x01 \x01(\r\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12$\n\x02to\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"*\n\x08LogChunk\x12\r\n\x05lines\x18\x01 \x03(\t\x12\x0f\n\x07rotated\x18\x02 \x01(\x08\"4\n\x0cStackRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"3\n\nStackReply\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\"G\n\x0eProfileRequest\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12$\n\x02to\x18\x02 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"p\n\x0cProfileReply\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.tfscale.v1.ProfileStage\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\"\x8c\x03\n\x0c\x41pplyRequest\x12/\n\x06target\x18\x01 \x01(\x0e\x32\x1f.tfscale.v1.ApplyRequest.Target\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12$\n\x02to\x18\x04 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12+\n\x04verb\x18\x05 \x01(\x0e\x32\x1d.tfscale.v1.ApplyRequest.Verb\"t\n\x06Target\x12\x16\n\x12TARGET_UNSPECIFIED\x10\x00\x12\x12\n\x0eTARGET_STOPPED\x10\x01\x12\x12\n\x0eTARGET_RUNNING\x10\x02\x12\x14\n\x10TARGET_STOPPABLE\x10\x03\x12\x14\n\x10TARGET_STARTABLE\x10\x04\"^\n\x04Verb\x12\x14\n\x10VERB_UNSPECIFIED\x10\x00\x12\x10\n\x0cVERB_RESTART\x10\x01\x12\x0e\n\nVERB_START\x10\x02\x12\r\n\tVERB_STOP\x10\x03\x12\x0f\n\x0bVERB_FINISH\x10\x04\"\xee\x01\n\rFailureReport\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04task\x18\x02 \x01(\t\x12&\n\x06status\x18\x03 \x01(\x0b\x32\x16.tfscale.v1.TaskStatus\x12\x17\n\ncheckpoint\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bglobal_step\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12\x12\n\x05still\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x11\n\tis_inside\x18\x07 \x01(\x08\x42\r\n\x0b_checkpointB\x0e\n\x0c_global_stepB\x08\n\x06_still\"d\n\x0e\x46\x61ilureVerdict\x12\r\n\x05words\x18\x01 \x01(\t\x12\x14\n\x07seconds\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08is_final\x18\x03 \x01(\x08\x12\x0f\n\x07gave_up\x18\x04 \x01(\x08\x42\n\n\x08_seconds*\xb4\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x11\n\rSTAGE_PLANNED\x10\x01\x12\x12\n\x0eSTAGE_STOPPING\x10\x02\x12\x11\n\rSTAGE_STOPPED\x10\x03\x12\x12\n\x0eSTAGE_STARTING\x10\x04\x12\x11\n\rSTAGE_RUNNING\x10\x05\x12\x10\n\x0cSTAGE_FAILED\x10\x06\x12\x0e\n\nSTAGE_DONE\x10\x07\x12\x11\n\rSTAGE_WORKING\x10\x08\x32\xfc\x04\n\x05\x41gent\x12;\n\x05Watch\x12\x18.tfscale.v1.WatchRequest\x1a\x16.tfscale.v1.WatchReply0\x01\x12@\n\x08\x44\x65scribe\x12\x1b.tfscale.v1.DescribeRequest\x1a\x17.tfscale.v1.Description\x12;\n\x07Restart\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x38\n\x04Stop\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x39\n\x05Start\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x41\n\tFollowLog\x12\x1c.tfscale.v1.FollowLogRequest\x1a\x14.tfscale.v1.LogChunk0\x01\x12\x39\n\x05Stack\x12\x18.tfscale.v1.StackRequest\x1a\x16.tfscale.v1.StackReply\x12\x41\n\x07Profile\x12\x1a.tfscale.v1.ProfileRequest\x1a\x18.tfscale.v1.ProfileReply0\x01\x12\x39\n\x05\x41pply\x12\x18.tfscale.v1.ApplyRequest\x1a\x16.tfscale.v1.TaskStatus\x12\x46\n\rReportFailure\x12\x19.tfscale.v1.FailureReport\x1a\x1a.tfscale.v1.FailureVerdictb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tfscale/v1/agent.proto\x12\ntfscale.v1\x1a\x17tfscale/v1/report.proto\x1a\x1atfscale/v1/telemetry.proto\">\n\x0cTaskIdentity\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\"j\n\x0cWatchRequest\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x12\n\x05since\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12$\n\x02to\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentityB\x08\n\x06_since\"\xa7\x01\n\nWatchReply\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12(\n\x08snapshot\x18\x02 \x01(\x0b\x32\x14.tfscale.v1.SnapshotH\x00\x12\"\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x11.tfscale.v1.FrameH\x00\x12(\n\x08\x66\x61rewell\x18\x04 \x01(\x0b\x32\x14.tfscale.v1.FarewellH\x00\x42\t\n\x07payload\"/\n\x08\x46\x61rewell\x12\x14\n\x0ctask_goes_on\x18\x01 \x01(\x08\x12\r\n\x05moves\x18\x02 \x01(\x08\"[\n\x08Snapshot\x12,\n\x0b\x64\x65scription\x18\x01 \x01(\x0b\x32\x17.tfscale.v1.Description\x12!\n\x06recent\x18\x02 \x03(\x0b\x32\x11.tfscale.v1.Frame\"7\n\x0f\x44\x65scribeRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"\xa4\x02\n\x0b\x44\x65scription\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03run\x18\x03 \x01(\t\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x0c\n\x04lead\x18\x05 \x01(\t\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x0f\n\x07\x63luster\x18\x07 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x08 \x03(\t\x12\x10\n\x08log_path\x18\t \x01(\t\x12\x12\n\ngeneration\x18\n \x01(\x04\x12\x0f\n\x07started\x18\x0b \x01(\x01\x12\x0b\n\x03pid\x18\x0c \x01(\x05\x12\x11\n\tdirectory\x18\r \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x0e \x01(\t\x12\x11\n\tplacement\x18\x0f \x01(\t\x12\x14\n\x0con_straggler\x18\x10 \x01(\t\"\xaa\x01\n\x0cTasksRequest\x12\r\n\x05tasks\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x1b\n\x13\x65xpected_generation\x18\x03 \x01(\x04\x12$\n\x02to\x18\x04 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0f\n\x07without\x18\x05 \x03(\t\x12\'\n\tby_policy\x18\x06 \x01(\x0b\x32\x14.tfscale.v1.ByPolicy\"6\n\x08\x42yPolicy\x12\x14\n\x0con_straggler\x18\x01 \x01(\t\x12\x14\n\x0cwas_worth_it\x18\x02 \x01(\x08\"l\n\x08Progress\x12 \n\x05stage\x18\x01 \x01(\x0e\x32\x11.tfscale.v1.Stage\x12\r\n\x05tasks\x18\x02 \x03(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\n\n\x02\x61t\x18\x05 \x01(\x01\"V\n\x10\x46ollowLogRequest\x12\x0c\n\x04tail\x18\x01 \x01(\r\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12$\n\x02to\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"*\n\x08LogChunk\x12\r\n\x05lines\x18\x01 \x03(\t\x12\x0f\n\x07rotated\x18\x02 \x01(\x08\"4\n\x0cStackRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"3\n\nStackReply\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\"G\n\x0eProfileRequest\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12$\n\x02to\x18\x02 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\"p\n\x0cProfileReply\x12\'\n\x05stage\x18\x01 \x01(\x0e\x32\x18.tfscale.v1.ProfileStage\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x01(\t\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\"\x8c\x03\n\x0c\x41pplyRequest\x12/\n\x06target\x18\x01 \x01(\x0e\x32\x1f.tfscale.v1.ApplyRequest.Target\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12$\n\x02to\x18\x04 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12+\n\x04verb\x18\x05 \x01(\x0e\x32\x1d.tfscale.v1.ApplyRequest.Verb\"t\n\x06Target\x12\x16\n\x12TARGET_UNSPECIFIED\x10\x00\x12\x12\n\x0eTARGET_STOPPED\x10\x01\x12\x12\n\x0eTARGET_RUNNING\x10\x02\x12\x14\n\x10TARGET_STOPPABLE\x10\x03\x12\x14\n\x10TARGET_STARTABLE\x10\x04\"^\n\x04Verb\x12\x14\n\x10VERB_UNSPECIFIED\x10\x00\x12\x10\n\x0cVERB_RESTART\x10\x01\x12\x0e\n\nVERB_START\x10\x02\x12\r\n\tVERB_STOP\x10\x03\x12\x0f\n\x0bVERB_FINISH\x10\x04\"\xee\x01\n\rFailureReport\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04task\x18\x02 \x01(\t\x12&\n\x06status\x18\x03 \x01(\x0b\x32\x16.tfscale.v1.TaskStatus\x12\x17\n\ncheckpoint\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bglobal_step\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12\x12\n\x05still\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x11\n\tis_inside\x18\x07 \x01(\x08\x42\r\n\x0b_checkpointB\x0e\n\x0c_global_stepB\x08\n\x06_still\"d\n\x0e\x46\x61ilureVerdict\x12\r\n\x05words\x18\x01 \x01(\t\x12\x14\n\x07seconds\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08is_final\x18\x03 \x01(\x08\x12\x0f\n\x07gave_up\x18\x04 \x01(\x08\x42\n\n\x08_seconds*\xb4\x01\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x11\n\rSTAGE_PLANNED\x10\x01\x12\x12\n\x0eSTAGE_STOPPING\x10\x02\x12\x11\n\rSTAGE_STOPPED\x10\x03\x12\x12\n\x0eSTAGE_STARTING\x10\x04\x12\x11\n\rSTAGE_RUNNING\x10\x05\x12\x10\n\x0cSTAGE_FAILED\x10\x06\x12\x0e\n\nSTAGE_DONE\x10\x07\x12\x11\n\rSTAGE_WORKING\x10\x08\x32\xfc\x04\n\x05\x41gent\x12;\n\x05Watch\x12\x18.tfscale.v1.WatchRequest\x1a\x16.tfscale.v1.WatchReply0\x01\x12@\n\x08\x44\x65scribe\x12\x1b.tfscale.v1.DescribeRequest\x1a\x17.tfscale.v1.Description\x12;\n\x07Restart\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x38\n\x04Stop\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x39\n\x05Start\x12\x18.tfscale.v1.TasksRequest\x1a\x14.tfscale.v1.Progress0\x01\x12\x41\n\tFollowLog\x12\x1c.tfscale.v1.FollowLogRequest\x1a\x14.tfscale.v1.LogChunk0\x01\x12\x39\n\x05Stack\x12\x18.tfscale.v1.StackRequest\x1a\x16.tfscale.v1.StackReply\x12\x41\n\x07Profile\x12\x1a.tfscale.v1.ProfileRequest\x1a\x18.tfscale.v1.ProfileReply0\x01\x12\x39\n\x05\x41pply\x12\x18.tfscale.v1.ApplyRequest\x1a\x16.tfscale.v1.TaskStatus\x12\x46\n\rReportFailure\x12\x19.tfscale.v1.FailureReport\x1a\x1a.tfscale.v1.FailureVerdictb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tfscale.v1.agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STAGE']._serialized_start=2420
-  _globals['_STAGE']._serialized_end=2600
+  _globals['_STAGE']._serialized_start=2435
+  _globals['_STAGE']._serialized_end=2615
   _globals['_TASKIDENTITY']._serialized_start=91
   _globals['_TASKIDENTITY']._serialized_end=153
   _globals['_WATCHREQUEST']._serialized_start=155
@@ -42,41 +42,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREPLY']._serialized_start=264
   _globals['_WATCHREPLY']._serialized_end=431
   _globals['_FAREWELL']._serialized_start=433
-  _globals['_FAREWELL']._serialized_end=465
-  _globals['_SNAPSHOT']._serialized_start=467
-  _globals['_SNAPSHOT']._serialized_end=558
-  _globals['_DESCRIBEREQUEST']._serialized_start=560
-  _globals['_DESCRIBEREQUEST']._serialized_end=615
-  _globals['_DESCRIPTION']._serialized_start=618
-  _globals['_DESCRIPTION']._serialized_end=910
-  _globals['_TASKSREQUEST']._serialized_start=913
-  _globals['_TASKSREQUEST']._serialized_end=1083
-  _globals['_BYPOLICY']._serialized_start=1085
-  _globals['_BYPOLICY']._serialized_end=1139
-  _globals['_PROGRESS']._serialized_start=1141
-  _globals['_PROGRESS']._serialized_end=1249
-  _globals['_FOLLOWLOGREQUEST']._serialized_start=1251
-  _globals['_FOLLOWLOGREQUEST']._serialized_end=1337
-  _globals['_LOGCHUNK']._serialized_start=1339
-  _globals['_LOGCHUNK']._serialized_end=1381
-  _globals['_STACKREQUEST']._serialized_start=1383
-  _globals['_STACKREQUEST']._serialized_end=1435
-  _globals['_STACKREPLY']._serialized_start=1437
-  _globals['_STACKREPLY']._serialized_end=1488
-  _globals['_PROFILEREQUEST']._serialized_start=1490
-  _globals['_PROFILEREQUEST']._serialized_end=1561
-  _globals['_PROFILEREPLY']._serialized_start=1563
-  _globals['_PROFILEREPLY']._serialized_end=1675
-  _globals['_APPLYREQUEST']._serialized_start=1678
-  _globals['_APPLYREQUEST']._serialized_end=2074
-  _globals['_APPLYREQUEST_TARGET']._serialized_start=1862
-  _globals['_APPLYREQUEST_TARGET']._serialized_end=1978
-  _globals['_APPLYREQUEST_VERB']._serialized_start=1980
-  _globals['_APPLYREQUEST_VERB']._serialized_end=2074
-  _globals['_FAILUREREPORT']._serialized_start=2077
-  _globals['_FAILUREREPORT']._serialized_end=2315
-  _globals['_FAILUREVERDICT']._serialized_start=2317
-  _globals['_FAILUREVERDICT']._serialized_end=2417
-  _globals['_AGENT']._serialized_start=2603
-  _globals['_AGENT']._serialized_end=3239
+  _globals['_FAREWELL']._serialized_end=480
+  _globals['_SNAPSHOT']._serialized_start=482
+  _globals['_SNAPSHOT']._serialized_end=573
+  _globals['_DESCRIBEREQUEST']._serialized_start=575
+  _globals['_DESCRIBEREQUEST']._serialized_end=630
+  _globals['_DESCRIPTION']._serialized_start=633
+  _globals['_DESCRIPTION']._serialized_end=925
+  _globals['_TASKSREQUEST']._serialized_start=928
+  _globals['_TASKSREQUEST']._serialized_end=1098
+  _globals['_BYPOLICY']._serialized_start=1100
+  _globals['_BYPOLICY']._serialized_end=1154
+  _globals['_PROGRESS']._serialized_start=1156
+  _globals['_PROGRESS']._serialized_end=1264
+  _globals['_FOLLOWLOGREQUEST']._serialized_start=1266
+  _globals['_FOLLOWLOGREQUEST']._serialized_end=1352
+  _globals['_LOGCHUNK']._serialized_start=1354
+  _globals['_LOGCHUNK']._serialized_end=1396
+  _globals['_STACKREQUEST']._serialized_start=1398
+  _globals['_STACKREQUEST']._serialized_end=1450
+  _globals['_STACKREPLY']._serialized_start=1452
+  _globals['_STACKREPLY']._serialized_end=1503
+  _globals['_PROFILEREQUEST']._serialized_start=1505
+  _globals['_PROFILEREQUEST']._serialized_end=1576
+  _globals['_PROFILEREPLY']._serialized_start=1578
+  _globals['_PROFILEREPLY']._serialized_end=1690
+  _globals['_APPLYREQUEST']._serialized_start=1693
+  _globals['_APPLYREQUEST']._serialized_end=2089
+  _globals['_APPLYREQUEST_TARGET']._serialized_start=1877
+  _globals['_APPLYREQUEST_TARGET']._serialized_end=1993
+  _globals['_APPLYREQUEST_VERB']._serialized_start=1995
+  _globals['_APPLYREQUEST_VERB']._serialized_end=2089
+  _globals['_FAILUREREPORT']._serialized_start=2092
+  _globals['_FAILUREREPORT']._serialized_end=2330
+  _globals['_FAILUREVERDICT']._serialized_start=2332
+  _globals['_FAILUREVERDICT']._serialized_end=2432
+  _globals['_AGENT']._serialized_start=2618
+  _globals['_AGENT']._serialized_end=3254
 # @@protoc_insertion_point(module_scope)

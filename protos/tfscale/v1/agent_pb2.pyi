@@ -159,16 +159,20 @@ class Farewell(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_GOES_ON_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
     task_goes_on: _builtins.bool
     """it was asked to leave its task to the next agent"""
+    moves: _builtins.bool
+    """tasks are placed anew: it goes on with the one that is placed there, or as a spare"""
     def __init__(
         self,
         *,
         task_goes_on: _builtins.bool = ...,
+        moves: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_goes_on", b"task_goes_on"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["moves", b"moves", "task_goes_on", b"task_goes_on"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,6 +15,7 @@ from certificates import authority
 from running_agents import W1, agent, agent_process, peer_of
 from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.records import TaskState
@@ -64,6 +65,26 @@ async def test_a_peer_out_of_reach_is_named_once_and_waited_for(
         assert (await running).state is TaskState.RUNNING
     assert reasons == [f"the agent of worker:1 at {settings.listen} does not answer: start it"]
     assert "its agent answers again" in caplog.messages
+
+
+async def test_a_start_that_an_ending_agent_hears_is_the_next_ones(settings: AgentSettings) -> None:
+    """An agent left its task to the next one between the stop and the start of a restart: half a gang was started."""
+    peer = peer_of(settings, W1)
+    settings.files.folder.mkdir(parents=True)
+    first = Daemon(settings)
+    serving = asyncio.create_task(first.run())
+    await peer.run(1, "test", fail)
+    await peer.fence(2, "test", fail, Verb.RESTART)
+    first._local.hand_over()  # as `hand_over` does a moment before its server stops
+    starting = asyncio.create_task(peer.run(2, "test", fail))
+    await asyncio.sleep(0.5)
+    assert not starting.done()
+    first.hand_over()
+    await serving
+    async with agent(settings), asyncio.timeout(20):
+        started = await starting
+        assert (started.state, started.generation) == (TaskState.RUNNING, 2)
+    await peer.close()
 
 
 SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2), exit())); print('up'); time.sleep(60)"

@@ -165,6 +165,20 @@ async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cl
         assert [type(life).__name__ for life in lives["spare"]] == ["SpareDaemon", "Daemon"]
 
 
+async def test_watchers_are_told_that_tasks_are_placed_anew(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        async with stub(cluster.seats["worker:2"]) as service, asyncio.timeout(20):
+            watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
+            await watch.read()
+            await restart_without(cluster.seats["worker:0"], "worker:1")
+            replies = [reply async for reply in watch]
+    assert replies[-1].farewell.moves and not replies[-1].farewell.task_goes_on
+
+
 async def test_the_lead_itself_may_be_left_out(cluster: Cluster) -> None:
     async with AsyncExitStack() as stack:
         for settings in cluster.seats.values():

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from running_agents import W1
-from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision import local_task
@@ -73,7 +73,7 @@ async def test_a_generation_far_ahead_is_refused_and_harms_nothing(task: LocalTa
 async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
     await task.run(1, "test")
     await task.drain()
-    with pytest.raises(GangError, match="is ending: start it again"):
+    with pytest.raises(Leaving, match="is ending: start it again"):
         await task.run(2, "test")
 
 

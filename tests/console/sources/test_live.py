@@ -16,7 +16,7 @@ from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import SCHEMA_VERSION
-from tfscale.v1 import telemetry_pb2
+from tfscale.v1 import agent_pb2, telemetry_pb2
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 PATIENCE = Patience(first=0.05, longest=0.2, silence=1.0)
@@ -77,20 +77,25 @@ async def test_an_agent_that_was_killed_is_found_again_and_the_others_go_on() ->
 
 
 @pytest.mark.parametrize(
-    ("task_goes_on", "state", "words"),
+    ("farewell", "state", "words"),
     [
-        (True, LinkState.LEFT, r"the agent left at \d\d:\d\d:\d\d as it was asked to, and the task went on"),
-        (False, LinkState.DOWN, r"the agent ended at \d\d:\d\d:\d\d"),
+        (
+            {"task_goes_on": True},
+            LinkState.LEFT,
+            r"the agent left at \d\d:\d\d:\d\d as it was asked to, and the task went on",
+        ),
+        ({"moves": True}, LinkState.MOVED, r"tasks are placed anew since \d\d:\d\d:\d\d"),
+        ({}, LinkState.DOWN, r"the agent ended at \d\d:\d\d:\d\d"),
     ],
 )
 async def test_an_agent_that_takes_its_leave_is_told_until_one_is_back(
-    task_goes_on: bool, state: LinkState, words: str
+    farewell: dict[str, bool], state: LinkState, words: str
 ) -> None:
     async with FakeCluster(1, interval=0.1) as cluster, aclosing(Watched(cluster)) as watched:
         playing = asyncio.create_task(cluster.play())
         await watched.until(lambda events: len(frames(events, FIRST)) > 2)
         agent = cluster.agents[FIRST]
-        agent.farewell = task_goes_on
+        agent.farewell = agent_pb2.Farewell(**farewell)
         await watched.until(lambda events: links(events, FIRST)[-1] is state)
         await agent.stop()
         before = len(watched.events)

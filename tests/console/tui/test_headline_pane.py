@@ -137,6 +137,14 @@ def test_a_run_that_has_ended_is_no_breakdown() -> None:
     assert headline(ended(1))[1].startswith(f"all tasks have ended, at {at}, worker:1 with a failure")
 
 
+def test_agents_whose_tasks_are_placed_anew_are_not_said_to_have_ended() -> None:
+    """The lead's agent was killed while tasks moved, and a run that went on was told as one that had ended."""
+    killed, moved = ended(0).tasks
+    moved = replace(moved, link=Link(LinkState.MOVED, "tasks are placed anew since 12:00:00", fakes.NOW))
+    severity, sentence = headline(replace(ended(0), tasks=(killed, moved)))
+    assert (severity, sentence) == ("warning", "No agent answers: refused or tasks are placed anew since 12:00:00")
+
+
 def test_agents_of_another_cluster_are_told_in_a_short_line() -> None:
     cluster = fakes.spec(64)
     views = tuple(

@@ -9,6 +9,7 @@ from faults.fault import Fault
 
 KINDS = (
     "signals",
+    "moments",
     "restarts",
     "places",
     "files",
@@ -17,6 +18,7 @@ KINDS = (
     "series",
     "clocks",
     "recovery",
+    "placements",
     "trainings",
 )
 """Modules of `kinds`, each with its faults as `FAULTS`."""

@@ -17,6 +17,10 @@ class Setup:
     """The cluster to which something is done."""
 
     workers: int = 1
+    hosts: bool = False
+    """True where each agent has a host of its own, so that tasks may move."""
+    spares: int = 0
+    """One if there is a spare; needs `hosts`."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables of the agents, and so of their tasks."""
     flags: tuple[str, ...] = ()
@@ -39,7 +43,13 @@ class Setup:
     @property
     def is_shared(self) -> bool:
         """True where several faults may follow each other in one cluster."""
-        return self.starts and self.ready == RUNS and self.before is None and self.program == "counted_steps"
+        return (
+            self.starts
+            and self.ready == RUNS
+            and self.before is None
+            and not self.hosts
+            and self.program == "counted_steps"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,8 @@ class Fault:
     act: Callable[[Trial], str | None]
     """Deed. What it returns is told as seen. Raises `Unexpected` where something has followed that must not."""
     setup: Setup = field(default_factory=Setup)
+    once: Callable[[Trial], None] = lambda _: None
+    """Function that waits until the deed may be done. What is measured and said begins after it."""
     missing: Callable[[], str] = lambda: ""
     """Function that returns why it cannot be done here; nothing where it can."""
     quick: bool = False

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tfscale.core.records import TaskStatus
+
 from faults.fault import Expectation, Fault, Unexpected
+from faults.seats import SPARE
 from faults.trial import Trial, is_alive, running, words
 
 _LOOK_AT = 3.0
 """Seconds from the fault to the sentence that the table quotes."""
 _POLL = 0.15
+VACANT = "vacant"
+"""State of a worker that no agent holds."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
 
 
 def _happen(fault: Fault, trial: Trial) -> Verdict:
+    fault.once(trial)
     before = _Before(
         pids={task: trial.pid(task) for task in trial.tasks},
         steps={task: len(trial.steps(task)) for task in trial.tasks},
@@ -105,11 +111,12 @@ def _happen(fault: Fault, trial: Trial) -> Verdict:
 
 
 def _wait(holds: Callable[[], bool], fault: Fault, began: float) -> float | None:
-    while time.monotonic() - began < fault.expected.within:
-        if holds():
-            return time.monotonic() - began
+    """Wait until it holds; the deed itself may have taken longer than that is waited for."""
+    while not holds():
+        if time.monotonic() - began > fault.expected.within:
+            return None
         time.sleep(_POLL)
-    return None
+    return time.monotonic() - began
 
 
 def _sentence(trial: Trial, wall: float) -> str:
@@ -125,9 +132,9 @@ def _differences(expected: Expectation, trial: Trial, before: _Before) -> list[s
     """Return what is not as it is expected to be."""
     statuses = trial.statuses() if expected.states or expected.one_generation else {}
     found = [
-        f"{task} is {words(statuses[task])!r}, not {pattern!r}"
+        f"{task} is {_state(statuses, task)!r}, not {pattern!r}"
         for task, pattern in expected.states.items()
-        if not re.search(pattern, words(statuses[task]))
+        if not re.search(pattern, _state(statuses, task))
     ]
     found += [
         f"the process of {task} is not the one of before"
@@ -151,6 +158,10 @@ def _differences(expected: Expectation, trial: Trial, before: _Before) -> list[s
     return found
 
 
+def _state(statuses: Mapping[str, TaskStatus | None], task: str) -> str:
+    return words(statuses[task]) if task in statuses else VACANT
+
+
 def _is_new(trial: Trial, before: _Before, task: str) -> bool:
     """Return whether a task makes steps in a process that it did not have before."""
     pid, made = trial.pid(task), trial.steps(task)[before.steps[task] :]
@@ -160,13 +171,17 @@ def _is_new(trial: Trial, before: _Before, task: str) -> bool:
 def _seen(trial: Trial, before: _Before) -> str:
     """Return what has become of each task, and of agents that have ended."""
     found = []
-    for task, status in trial.statuses().items() if trial.agents else ():
+    statuses = trial.statuses() if trial.agents else {}
+    for task, status in statuses.items():
         same = trial.pid(task) == before.pids[task] and before.pids[task] is not None
         lives = is_alive(trial.pid(task))
         process = ", the same process" if same and lives else ", a new process" if lives else ""
-        ended = trial.agents[task].poll() if task in trial.agents else None
+        holder = trial.holder(task)
+        place = "" if holder == task else f" at the {'spare' if holder == SPARE else f'host of {holder}'}"
+        ended = trial.agents[holder].poll() if holder in trial.agents else None
         agent = "" if ended is None else f", its agent ended with {ended}"
-        found.append(f"{task} {words(status)}{process}{agent}")
+        found.append(f"{task} {words(status)}{process}{place}{agent}")
+    found += [f"{task} {VACANT}" for task in trial.tasks if trial.agents and task not in statuses]
     return "; ".join(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc
 T = TypeVar("T")
 _PATIENCE = 5.0
 """Seconds for an agent to tell its state."""
+_BUSY = 30.0
+"""Seconds for a restart of before to end, of which the last answer may come after its tasks run."""
 
 
 _loop = asyncio.new_event_loop()
@@ -54,6 +57,11 @@ async def _status(spec: ClusterSpec, task: Task) -> TaskStatus | None:
 
 def identity(spec: ClusterSpec, task: str) -> agent_pb2.TaskIdentity:
     return wire.identity_message(identity_of(spec, spec.name, Task.parse(task)))
+
+
+def any_task(spec: ClusterSpec) -> agent_pb2.TaskIdentity:
+    """Return whom a request names that is for a seat, whatever it holds."""
+    return agent_pb2.TaskIdentity(run=spec.name, fingerprint=identity(spec, str(spec.lead)).fingerprint)
 
 
 def order(
@@ -114,12 +122,14 @@ def _answer(ask: Callable[[], Any]) -> Any:
 class Restarting:
     """Restart under way, in a thread, from the moment on at which it has come to a stage."""
 
-    def __init__(self, spec: ClusterSpec, stage: str, tasks: Sequence[str], of: Sequence[str]) -> None:
-        """Ask for a restart of `tasks`, and wait until it is at the stage for all tasks `of`."""
+    def __init__(
+        self, spec: ClusterSpec, stage: str, tasks: Sequence[str], of: Sequence[str], without: Sequence[str] = ()
+    ) -> None:
+        """Ask for a restart of `tasks`, or without hosts, and wait until it is at the stage for all tasks `of`."""
         self.last = ""
         self._reached, self._left = threading.Event(), set(of)
         self._stage = agent_pb2.Stage.Value(f"STAGE_{stage}")
-        self._thread = threading.Thread(target=self._ask, args=(spec, tasks), daemon=True)
+        self._thread = threading.Thread(target=self._ask, args=(spec, tasks, without), daemon=True)
         self._thread.start()
         if not self._reached.wait(60):
             raise AssertionError(f"the restart never came to {stage}: {self.last}")
@@ -129,8 +139,13 @@ class Restarting:
         self._thread.join(60)
         return self.last
 
-    def _ask(self, spec: ClusterSpec, tasks: Sequence[str]) -> None:
-        self.last = order(spec, "Restart", *tasks, on_progress=self._look)
+    def _ask(self, spec: ClusterSpec, tasks: Sequence[str], without: Sequence[str]) -> None:
+        deadline = time.monotonic() + _BUSY
+        while True:
+            self.last = order(spec, "Restart", *tasks, on_progress=self._look, without=without)
+            if "is under way" not in self.last or time.monotonic() > deadline:
+                return
+            time.sleep(0.2)
 
     def _look(self, progress: agent_pb2.Progress) -> None:
         if progress.stage == self._stage:

@@ -19,10 +19,13 @@ import psutil
 from local_cluster import run_files, start_agent, write_cluster
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.core.cluster.cluster_spec import ClusterSpec, load_cluster
+from tfscale.core.cluster.placement.placement import may_move
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import TaskStatus
 
 from faults import orders
 from faults.fault import Setup
+from faults.seats import SPARE, placed, write_hosts
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 EAR = Path(__file__).parents[1] / "incidents" / "ear.py"
@@ -43,7 +46,8 @@ class Trial:
         self.heard_file = folder / "heard"
         self.work.mkdir()
         self.state.mkdir()
-        self.file = write_cluster(folder, setup.workers)
+        write = write_hosts if setup.hosts else write_cluster
+        self.file = write(folder, setup.workers, *([setup.spares] if setup.hosts else []))
         self.file.write_text("\n".join([self.file.read_text(), setup.table, ""]))
         self.spec: ClusterSpec = load_cluster(self.file)
         self.tasks = [str(task) for task in self.spec.tasks]
@@ -58,13 +62,29 @@ class Trial:
         """Folder of logs and state of the run."""
         return self.state / run_files(self.folder).name
 
+    @property
+    def parties(self) -> list[str]:
+        """Names of all agents: their tasks in the cluster file, and the spare."""
+        return [*self.tasks, *[SPARE] * self.setup.spares]
+
+    @property
+    def now(self) -> ClusterSpec:
+        """The cluster with all tasks where they sit now."""
+        return placed(self.spec) if may_move(self.spec) else self.spec
+
+    def holder(self, task: str) -> str:
+        """Return the name of the agent that holds a task now."""
+        seat = next((seat for each, seat in self.now.agents.items() if str(each) == task), None)
+        names = {agent: str(each) for each, agent in self.spec.agents.items()}
+        return task if seat is None else names.get(seat, SPARE)
+
     def start(self) -> None:
         """Start the console and all agents, and wait until the tasks are in the state that the setup names."""
         if self.setup.before is not None:
             self.setup.before(self)
         if self.setup.has_console:
             self.start_console()
-        for task in self.tasks if self.setup.starts else ():
+        for task in self.parties if self.setup.starts else ():
             self.start_agent(task)
         if self.setup.starts and self.setup.ready:
             self.until_state(self.setup.ready, self.setup.patience)
@@ -78,12 +98,13 @@ class Trial:
             self.agents[task] = start_agent(
                 self.state,
                 self.files.get(task, self.file),
-                int(task.partition(":")[2]),
+                int(task.partition(":")[2] or 0),
                 self.command,
                 self._environment() | variables,
                 before=words,
                 more=[*self.setup.flags, *flags],
                 said=said.fileno(),
+                spare=str(next(iter(self.spec.spares))) if task == SPARE else "",
             )
         return self.agents[task]
 
@@ -105,7 +126,7 @@ class Trial:
             )
 
     def shim(self, task: str) -> ShimState | None:
-        return read_state(self.run_folder / f"{task.replace(':', '-')}.state.json")
+        return read_state(self.path(task, "state.json"))
 
     def pid(self, task: str) -> int | None:
         """Return the process of a task's newest start; None where it has none."""
@@ -114,7 +135,11 @@ class Trial:
 
     def path(self, task: str, ending: str) -> Path:
         """Return a file of the agent or the shim of a task, such as `state.json`."""
-        return self.run_folder / f"{task.replace(':', '-')}.{ending}"
+        folder, holder = self.run_folder, self.holder(task)
+        if holder != task:
+            seat = self.now.agents[Task.parse(task)]
+            folder /= f"seat-{seat.host}-{seat.port}"
+        return folder / f"{task.replace(':', '-')}.{ending}"
 
     def process(self, party: str, task: str) -> int:
         """Return the process id of a party: the agent, shim, task or child of a task, or the console."""
@@ -134,7 +159,8 @@ class Trial:
         os.kill(self.process(party, task), number)
 
     def statuses(self) -> dict[str, TaskStatus | None]:
-        return orders.statuses(self.spec)
+        """Return the status of each task, None where its agent does not answer. A vacant one is left out."""
+        return orders.statuses(self.now)
 
     def states(self) -> dict[str, str]:
         """Return the state of each task in words, as its agent tells it: `exited 143: ...`, `no answer`."""

@@ -44,6 +44,10 @@ class Overtaken(GangError):
     """A request for a generation that the cluster has left."""
 
 
+class Leaving(GangError):
+    """A start that an agent which ends leaves to the next one."""
+
+
 class Verb(StrEnum):
     """Kind of a command."""
 

@@ -31,6 +31,9 @@ _CHECK = 6.0
 """Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to an agent that has
 just been started."""
 
+_AGAIN = 0.25
+"""Seconds until a request is repeated that an agent which ends has not answered, or leaves to the next one."""
+
 _ASK_AGAIN = 30.0
 """Seconds until an agent that TLS keeps away is asked again why."""
 
@@ -163,7 +166,7 @@ class Peer:
         unreachable: Callable[[str], None],
         verb: Verb | None = None,
     ) -> TaskStatus:
-        """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
+        """Repeat the request until the agent has answered: it may end, and be started again, meanwhile."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason, to=self._to)
         request.verb = wire.verb_message(verb)
         listening = asyncio.create_task(self._listen(unreachable))
@@ -175,7 +178,7 @@ class Peer:
                 except grpc.aio.AioRpcError as error:
                     if error.code() is not grpc.StatusCode.UNAVAILABLE:
                         raise self._refused(error) from error
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(_AGAIN)
                 finally:
                     call.cancel()
         finally:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
@@ -51,6 +51,7 @@ _CODES = {
     DiskHangs: grpc.StatusCode.FAILED_PRECONDITION,
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
+    Leaving: grpc.StatusCode.UNAVAILABLE,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
     StackTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
     StackUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
@@ -127,7 +128,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                     told = self._placement()
                     yield wire.snapshot_reply(schema, self._describe(), ())
                 yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.task_goes_on)
+            yield wire.farewell_reply(schema, self._feed.farewell)
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 
-from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
+from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.preflight.task_port import port_problem, served_port
@@ -188,7 +188,7 @@ class LocalTask:
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:
         if self._leaving:
-            raise GangError(f"the agent of {self._settings.task} is ending: start it again")
+            raise Leaving(f"the agent of {self._settings.task} is ending: start it again")
         entry = self._journal.entry
         attempt = entry.attempt + 1 if entry.task_generation == generation else 1
         await self._journal.update(

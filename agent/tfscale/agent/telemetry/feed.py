@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
 from tfscale.agent.wire import EncodedFrame
+from tfscale.core.records import Farewell
 
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
@@ -66,8 +67,8 @@ class Feed:
         self._kept: deque[EncodedFrame] = deque()
         self._rows = 0
         self._watchers: set[Watcher] = set()
-        self.task_goes_on = False
-        """Whether the agent, once the feed is closed, has left a living task to the next one."""
+        self.farewell = Farewell()
+        """Last words to each watcher, once the feed is closed."""
 
     @property
     def is_watched(self) -> bool:
@@ -99,8 +100,8 @@ class Feed:
         frames = list(self._kept)
         return frames[-RECENT:] if since is None else [frame for frame in frames if frame.at > since] or frames[-1:]
 
-    def close(self, task_goes_on: bool = False) -> None:
+    def close(self, farewell: Farewell | None = None) -> None:
         """Let every watcher end after the frames that are queued for it."""
-        self.task_goes_on = task_goes_on
+        self.farewell = farewell or Farewell()
         for watcher in self._watchers:
             watcher.close()

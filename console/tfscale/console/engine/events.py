@@ -21,6 +21,8 @@ class LinkState(StrEnum):
     """The agent does not answer, or fell silent; the connection is tried again."""
     LEFT = "left"
     """The agent was asked to leave its task to the next one; tried again."""
+    MOVED = "moved"
+    """Tasks are placed anew, and the agent goes on with the one that is placed there; tried again."""
     REFUSED = "refused"
     """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"

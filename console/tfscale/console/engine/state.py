@@ -192,7 +192,8 @@ class ClusterState:
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
             self._note(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
-            text = event.reason if event.state is LinkState.LEFT else f"agent {event.state}: {event.reason}"
+            tells_all = event.state in (LinkState.LEFT, LinkState.MOVED)
+            text = event.reason if tells_all else f"agent {event.state}: {event.reason}"
             self._note(event.at, "warning", str(event.task), text, "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:

@@ -18,7 +18,7 @@ from tfscale.console.transport.channels import Channels
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import OLDEST_SCHEMA, SCHEMA_VERSION, Description
+from tfscale.core.records import OLDEST_SCHEMA, SCHEMA_VERSION, Description, Farewell
 from tfscale.core.text import clock
 
 _logger = logging.getLogger(__name__)
@@ -198,8 +198,8 @@ class _Watch:
             raise _LinkError(
                 LinkState.VERSION, f"speaks schema {reply.schema_version}, this console {spoken}: update the older"
             )
-        if reply.task_goes_on is not None:
-            self._note_farewell(reply.task_goes_on)
+        if reply.farewell is not None:
+            self._note_farewell(reply.farewell)
         elif reply.description is not None:
             self._identify(reply.description)
         else:
@@ -231,9 +231,11 @@ class _Watch:
             why = f"is an agent of run {own}, and that of {spec.lead} of run {lead}: give both the same --run"
             raise _LinkError(LinkState.REFUSED, why)
 
-    def _note_farewell(self, task_goes_on: bool) -> None:
+    def _note_farewell(self, farewell: Farewell) -> None:
         at = clock(self._clock())
-        if task_goes_on:
+        if farewell.moves:
+            self._farewell = LinkState.MOVED, f"tasks are placed anew since {at}"
+        elif farewell.task_goes_on:
             self._farewell = LinkState.LEFT, f"the agent left at {at} as it was asked to, and the task went on"
         else:
             self._farewell = LinkState.DOWN, f"the agent ended at {at}"

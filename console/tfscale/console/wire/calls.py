@@ -11,7 +11,7 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
-from tfscale.core.records import SCHEMA_VERSION, Description, Stage
+from tfscale.core.records import SCHEMA_VERSION, Description, Farewell, Stage
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, placement_pb2, preflight_pb2, report_pb2
@@ -26,8 +26,7 @@ class StreamReply:
     schema_version: int
     description: Description | None = None
     frames: Sequence[bytes] = ()
-    task_goes_on: bool | None = None
-    """In the last words of an agent that ends: whether it leaves its task to the next one."""
+    farewell: Farewell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def reply(data: bytes) -> StreamReply:
     """Return the reply in a WatchReply message. Raises ValueError where there is none."""
     message = parsed(arrival_pb2.ArrivingReply, data)
     if message.HasField("farewell"):
-        return StreamReply(message.schema_version, task_goes_on=message.farewell.task_goes_on)
+        return StreamReply(message.schema_version, farewell=record_of(Farewell, message.farewell, CAUTION))
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot

@@ -28,6 +28,8 @@ class Network:
         self._frame, self._deaf = make_frame, deaf
         self.mute: set[int] = set()
         """Workers whose agents have been silent since second 1010, though their hosts answer."""
+        self.greeted: float | None = None
+        """Time of the newest greetings; None: half a second ago."""
 
     def second(self, at: float, lost: Collection[int] = ()) -> list[Diagnosis]:
         """Fold the frames of a second of all but the lost workers, and return what is open."""
@@ -42,7 +44,8 @@ class Network:
     def _frame_of(self, index: int, at: float) -> Frame:
         others = []
         for other in set(range(len(self.tasks))) - {index}:
-            reached = CUT - 0.5 if (index, other) in self._deaf and at > CUT else at - 0.5
+            greeted = at - 0.5 if self.greeted is None else self.greeted
+            reached = CUT - 0.5 if (index, other) in self._deaf and at > CUT else greeted
             heard = min(reached, CUT - 0.5) if other in self.mute else reached
             others.append(Neighbour(f"worker:{other}", heard, 0.001, reached))
         return replace(self._frame(at), host=replace(HOST, neighbours=tuple(others)))
@@ -77,6 +80,25 @@ def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Ca
         f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear it: it lives"
     )
     assert made.second(1020) == []
+
+
+def test_an_answer_before_the_loss_does_not_say_that_an_agent_lives(network: Callable[..., Network]) -> None:
+    """On a busy machine greetings and frames came late: an agent that had been killed was said to live."""
+    made = network()
+    made.greeted = 1009.5
+    made.second(1012)
+    made.second(1012, lost=[2])
+    made.greeted = 1012.9
+    assert not any(made.second(at, lost=[2]) for at in (1013, 1014, 1015, 1016))
+
+
+def test_an_agent_that_dies_later_is_not_said_to_live_any_more(network: Callable[..., Network]) -> None:
+    made = network()
+    made.second(1010)
+    made.second(1013, lost=[2])
+    assert "it lives" in made.second(1018, lost=[2])[0].sentence
+    made.greeted = 1018.5
+    assert "does not answer to anyone" in made.second(1023, lost=[2])[0].sentence
 
 
 def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..., Network]) -> None:

@@ -96,6 +96,24 @@ def test_it_ends_when_the_culprit_runs_again_and_is_not_told_of_its_peer(
     assert "worker:0" not in crash.sentence
 
 
+def test_who_fails_again_within_seconds_is_told_by_its_newest_end(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    """A worker that was killed while its restart after a crash was new was said to have crashed for half a minute."""
+    watch, peer = CrashWatch(), view("worker:0")
+
+    def second(at: float, worker: TaskStatus) -> list[float]:
+        return [
+            each.begin for each in watch.diagnose({"worker:0": peer, "worker:1": view("worker:1", status=worker)}, at)
+        ]
+
+    first, newest = died(100.0, signal=11), died(103.0, signal=9, generation=2)
+    assert second(100.5, first) == second(101.5, first) == second(102.5, status(generation=2)) == []
+    assert second(103.7, newest) == [100.0], "each is told once"
+    assert second(104.7, newest) == []
+    assert second(106.9, newest) == second(200.0, newest) == [103.0]
+
+
 def test_peers_of_a_task_that_was_stopped_on_request_did_not_crash(view: View, died: Died) -> None:
     stopped = died(100.0, signal=15)
     assert stopped.exit is not None

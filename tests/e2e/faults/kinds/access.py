@@ -24,7 +24,7 @@ W0, W1 = "worker:0", "worker:1"
 KEEPS = Expectation("it is refused, and the task runs on", {W0: RUNS}, (W0,), most_lost=0)
 
 
-def _with(trial: Trial, tls: Tls, name: str = "cluster.toml") -> Path:
+def certified(trial: Trial, tls: Tls, name: str = "cluster.toml") -> Path:
     """Write a cluster file with these certificates; return its path."""
     lines = [f'{key} = "{getattr(tls, key)}"' for key in ("ca", "certificate", "key")]
     text = (trial.folder / "cluster.toml").read_text()
@@ -70,7 +70,7 @@ _WRONG: dict[str, tuple[Callable[[Path], Tls], str]] = {
 
 def _start_with(make: Callable[[Path], Tls], pattern: str) -> Callable[[Trial], str]:
     def act(trial: Trial) -> str:
-        _with(trial, make(trial.folder))
+        certified(trial, make(trial.folder))
         trial.start_agent(W0).wait(90)  # after what Python and gRPC need to start
         said = trial.said(W0)
         if trial.steps(W0) or not re.search(pattern, said) or "Traceback" in said:
@@ -83,15 +83,15 @@ def _start_with(make: Callable[[Path], Tls], pattern: str) -> Callable[[Trial], 
 def _secure(trial: Trial) -> None:
     """Give the agents certificates, and the trial one of its own, which nothing happens to."""
     issuer = Issuer(trial.folder / "own")
-    trial.spec = load_cluster(_with(trial, issuer.tls("trial", days=60), "trial.toml"))
+    trial.spec = load_cluster(certified(trial, issuer.tls("trial", days=60), "trial.toml"))
     trial.console_file = trial.folder / "trial.toml"
-    _with(trial, issuer.tls("agent", days=60))
+    certified(trial, issuer.tls("agent", days=60))
 
 
 def _one_of_two(trial: Trial) -> None:
     """Give the second agent the certificates of another authority."""
     _secure(trial)
-    trial.files[W1] = _with(trial, Issuer(trial.folder / "other").tls("agent"), "other.toml")
+    trial.files[W1] = certified(trial, Issuer(trial.folder / "other").tls("agent"), "other.toml")
 
 
 def _restart_of_foreign(trial: Trial) -> str:
@@ -106,7 +106,7 @@ def _cut_off_while_it_serves(trial: Trial) -> str:
 
 
 def _foreign_console(trial: Trial) -> None:
-    trial.console_file = _with(trial, Issuer(trial.folder / "other").tls("agent"), "other.toml")
+    trial.console_file = certified(trial, Issuer(trial.folder / "other").tls("agent"), "other.toml")
     assert trial.console is not None
     trial.console.kill()
     trial.console.wait()

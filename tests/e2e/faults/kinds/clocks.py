@@ -57,7 +57,7 @@ SAME = Expectation("the task runs on, and the agent answers", {W0: RUNS}, (W0,),
 
 def _row(name: str, does: str, expected: Expectation, act: Callable[[Trial], str | None]) -> Fault:
     missing = "" if shutil.which(_COMPILER) else "a clock of its own needs a C compiler"
-    return Fault(name, f"the clock of agent and task is set {does}", expected, act, SET, lambda: missing)
+    return Fault(name, f"the clock of agent and task is set {does}", expected, act, SET, missing=lambda: missing)
 
 
 FAULTS = (

@@ -152,9 +152,9 @@ async def _send_all(trial: Trial) -> str:
     rights: dict[str, Any] = {
         "Describe": agent_pb2.DescribeRequest(to=to),
         "Watch": agent_pb2.WatchRequest(schema_version=1, to=to),
-        # A generation that is not there: an input that is right by chance must not be carried out.
-        "Restart": agent_pb2.TasksRequest(tasks=[W0], expected_generation=1 << 40, to=to),
-        "Start": agent_pb2.TasksRequest(tasks=[W0], expected_generation=1 << 40, to=to),
+        # Neither task nor generation is there: an input that is right by chance would be carried out.
+        "Restart": agent_pb2.TasksRequest(tasks=["worker:77"], expected_generation=1 << 40, to=to),
+        "Start": agent_pb2.TasksRequest(tasks=["worker:77"], expected_generation=1 << 40, to=to),
         "FollowLog": agent_pb2.FollowLogRequest(tail=3, to=to),
         "Stack": agent_pb2.StackRequest(to=to),
         "Profile": agent_pb2.ProfileRequest(seconds=-1, to=to),

@@ -17,7 +17,8 @@ def _pair(policy: str = "OnFailure", *more: str, backoff: str = "1s") -> Setup:
     return Setup(workers=2, table="\n".join(["[recovery]", f'policy = "{policy}"', f'backoff = "{backoff}"', *more]))
 
 
-PAIR = _pair()
+PAIR = _pair("OnFailure", "max_restarts = 100", "without_progress = 100")
+"""Limits that the faults which follow each other in one cluster do not reach: its program tells no steps."""
 _LOST = 10
 """Most steps that a restart costs: as many as a checkpoint's period."""
 

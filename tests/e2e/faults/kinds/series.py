@@ -31,7 +31,7 @@ def _held(trial: Trial) -> dict[str, int]:
         "threads": agent.num_threads(),
         "processes": len(children),
         "zombies": sum(child.status() == psutil.STATUS_ZOMBIE for child in children),
-        "files": sum(1 for _ in trial.run_folder.rglob("*")),
+        "files": sum(1 for folder in (trial.state, trial.folder / "XDG_RUNTIME_DIR") for _ in folder.rglob("*")),
         "memory": agent.memory_info().rss,
     }
 

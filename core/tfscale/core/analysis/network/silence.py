@@ -16,8 +16,9 @@ from tfscale.core.records import UNHEARD, Counters, Diagnosis, Frame, Neighbour
 from tfscale.core.text import clock, listing
 
 _AFTER = 3.0
-"""Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
-that: a frame may be a second old, and the greeting in it two."""
+"""Seconds by which an answer must be later than the newest frame of who heard it, as the console lost the agent, to be
+one after that. Both times are of one clock. Frames that are more than 2 s old belong to a task that is not `up`, and
+what has been sent may come a second late from a busy host."""
 
 HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
 """Evidence (`agent`) of an agent that others hear, that nobody hears, that the console has never heard, and that was
@@ -41,8 +42,8 @@ class SilenceWatch:
                 self._greeters[str(greeted)].append(str(task))
         self._newest: dict[str, tuple[float, bool, Counters]] = {}
         """Of each task: time of its newest frame, whether it misses a neighbour, counters."""
-        self._lost: dict[str, dict[str, Neighbour]] = {}
-        """Tasks that the console does not reach: what each greeter had heard last when that began."""
+        self._lost: dict[str, dict[str, float]] = {}
+        """Tasks that the console does not reach: time of each greeter's newest frame when that began."""
         self._silent: dict[str, float] = {}
         """Hosts that answer nobody, by the task that speaks for them, and since when."""
         self._returned: dict[str, tuple[float, float]] = {}
@@ -78,16 +79,16 @@ class SilenceWatch:
             if name in self._newest and tasks[name].up and (told := self._heard(name).get(speaker)) is not None
         }
         begin = task.since or 0.0
-        for name, (_, told) in heard.items():
-            known.setdefault(name, told)
-        if hearing := [name for name, (_, told) in heard.items() if _is_later(told.heard, known[name].heard)]:
+        for name, (at, _) in heard.items():
+            known.setdefault(name, at)
+        if hearing := [name for name, (at, told) in heard.items() if _is_since(told.heard, known[name], at)]:
             hears = "hears" if len(hearing) == 1 else "hear"
             return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
         silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
         is_silent = bool(silent) and len(silent) == len(heard)
         if task.has_left and not is_silent:
             return _left(task.name, begin)
-        if reaching := [name for name, (_, told) in heard.items() if _is_later(told.reached, known[name].reached)]:
+        if reaching := [name for name, (at, told) in heard.items() if _is_since(told.reached, known[name], at)]:
             if task.at is None:
                 return _never_heard(task.name, begin, reaching)
             return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
@@ -128,8 +129,9 @@ def is_missed(told: Neighbour, at: float) -> bool:
     return told.reached is not None and at - told.reached > UNHEARD
 
 
-def _is_later(newest: float | None, before: float | None) -> bool:
-    return newest is not None and newest > (before or 0.0) + _AFTER
+def _is_since(answered: float | None, lost: float, at: float) -> bool:
+    """Decide whether an answer is later than the frame at the loss (`lost`), and new in that of `at`."""
+    return answered is not None and answered > lost + _AFTER and at - answered <= UNHEARD
 
 
 def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:

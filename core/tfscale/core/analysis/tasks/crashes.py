@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
-from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import (
     evaluated_alone,
     how_it_evaluates,
@@ -57,7 +57,7 @@ class _Incident:
 
 @dataclass(slots=True)
 class CrashWatch:
-    """Failures, collected into incidents. An incident ends when its culprit runs again."""
+    """Failures, collected into incidents. An incident ends when its culprit is started again."""
 
     addresses: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """The task at each (host, port): some logs name a peer by its address alone."""
@@ -99,9 +99,9 @@ class CrashWatch:
 
 
 def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    """Decide whether the culprit was started again. If it has ended since, that is another incident."""
     first = culprit(incident.failures)
-    task = tasks[first.task]
-    return task.state in ALIVE and task.attempt > (first.generation, first.attempt)
+    return tasks[first.task].attempt > (first.generation, first.attempt)
 
 
 def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:

@@ -14,6 +14,7 @@ _LINK_STATES = {
     LinkState.CONNECTING: "connecting",
     LinkState.DOWN: "agent down",
     LinkState.LEFT: "agent left",
+    LinkState.MOVED: "placed anew",
     LinkState.REFUSED: "refused",
     LinkState.VERSION: "version",
     LinkState.VACANT: "vacant",
@@ -70,7 +71,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.link.state is LinkState.DOWN:
         since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
         return f"down{since}, retrying ({view.link.reason})", "warning"
-    if view.link.state in (LinkState.LEFT, LinkState.REFUSED, LinkState.VERSION, LinkState.VACANT):
+    if view.link.state in _LINK_STATES and view.link.state is not LinkState.CONNECTING:
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
     if view.awaited is not None and (worst is None or worst.kind in (*PACE, "hang", "still")):

@@ -132,6 +132,8 @@ def _end(snapshot: Snapshot) -> tuple[str, str] | None:
     exits = [view.status.exit for view in snapshot.tasks if view.status and view.status.exit]
     if not all(view.is_stale for view in snapshot.tasks) or len(exits) < len(snapshot.tasks):
         return None
+    if any(view.link.state is LinkState.MOVED for view in snapshot.tasks):
+        return None  # the agents live, and start the tasks again
     at = clock(max(exit.at for exit in exits))
     failed = next((view for view in snapshot.tasks if not has_ended_well(view)), None)
     if failed is None:
