@@ -255,6 +255,8 @@ def test_where_tasks_sit_now_is_taken_from_the_newest_placement_and_told_once() 
         description = replace(fakes.description(task), placement=placement.to_json())
         state.fold(AgentDescribed(fakes.NOW, task, description))
     assert {view.task: view.agent for view in state.snapshot(fakes.NOW).tasks}[SECOND] == spare
+    state.fold(arrived(TaskState.RUNNING, task=FIRST))
+    assert state.snapshot(fakes.NOW).generation == 4, "the next order is for this one"
     assert said(state) == [
         ("warning", "cluster", f"{host} is cordoned: failed 3 times within 1 h; no task is placed there"),
         ("info", "cluster", "placed in generation 3: worker:1 to host-c"),

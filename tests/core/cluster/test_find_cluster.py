@@ -18,7 +18,7 @@ def test_a_found_file_of_another_program_is_told_from_a_named_one(tmp_path: Path
     assert load_found(path).is_alone
 
 
-def test_two_agents_that_a_tf_config_puts_on_one_host_are_sent_to_a_cluster_file() -> None:
+def test_two_agents_that_a_tf_config_puts_on_one_host_have_a_port_each() -> None:
     cluster = '{"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 0}}'
-    with pytest.raises(ClusterError, match=r"each needs its own, in \[agents\] of a cluster file \(--cluster FILE\)"):
-        cluster_from_environment({"TF_CONFIG": cluster})
+    found, _ = cluster_from_environment({"TF_CONFIG": cluster})
+    assert [str(agent) for agent in found.agents.values()] == ["127.0.0.1:7070", "127.0.0.1:7071"]

@@ -118,11 +118,14 @@ class ClusterState:
         views = self._views(findings)
         probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
         generations = [view.status.generation for view in views if view.status]
+        # No task is started in those of an uncordoned host and of a command that failed.
+        idle = (self._placement.generation, 0 if self._command is None else self._command.generation)
+        newest = max(*generations, *idle) if generations else None
         return Snapshot(
             at=now,
             run=next((view.description.run for view in views if view.description), self._spec.name),
             strategy=next((probe.strategy for probe in probes if probe.strategy), None),
-            generation=max(generations, default=None),
+            generation=newest,
             tasks=views,
             findings=findings,
             changes=changes,

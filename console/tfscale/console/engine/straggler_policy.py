@@ -146,7 +146,7 @@ class StragglerPolicy:
         rate = snapshot.findings.steps_per_second
         repeated = None if loss.untrained is None or rate is None else loss.untrained * rate
         reason = worth_restarting.reason(straggler, repeated)
-        self._order = asyncio.create_task(self._restart(task, policy, reason, _generation(self._spec, snapshot), inbox))
+        self._order = asyncio.create_task(self._restart(task, policy, reason, snapshot.generation or 0, inbox))
 
     def _reasons_to_leave(self, straggler: Diagnosis, policy: OnStraggler, loss: _Loss) -> Iterator[tuple[str, str]]:
         """Yield (name of a rule, why the straggler is left by it or nothing), in the order in which they are told."""
@@ -189,7 +189,7 @@ class StragglerPolicy:
             return
         self._refusal = None
         is_news = refusal.words != self._told_refusal
-        if is_news and _generation(self._spec, snapshot) == refusal.generation:
+        if is_news and snapshot.generation == refusal.generation:
             self._told_refusal = refusal.words
             inbox.put(PolicyTold(self._now(), refusal.task, f"not restarted by on_straggler: {refusal.words}"))
 
@@ -215,9 +215,3 @@ def _policy_of_lead(spec: ClusterSpec, snapshot: Snapshot) -> OnStraggler:
     described = snapshot.view(spec.lead).description
     name = "" if described is None else described.on_straggler
     return OnStraggler(name) if name in tuple(OnStraggler) else OnStraggler.TELL
-
-
-def _generation(spec: ClusterSpec, snapshot: Snapshot) -> int:
-    """Return the newest generation of the cluster; a placement may have one in which no task was started."""
-    described = snapshot.view(spec.lead).description
-    return max(snapshot.generation or 0, 0 if described is None else described.generation)

@@ -26,8 +26,9 @@ class Title(SnapshotWidget):
         right = f"{self.note}   {right}" if self.note else right
         generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
         strategy = snapshot.strategy or ""
-        cordoned = f"cordoned: {listing(list(snapshot.cordoned))}" if snapshot.cordoned else ""
-        parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation, cordoned]
+        parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
+        if snapshot.cordoned:
+            parts.append(f"cordoned: {listing(list(snapshot.cordoned))}")
         room = self.size.width - text.cell_len - len(right) - 5
         if len("   ".join(parts)) > room:
             parts[0] = strategy.removesuffix("Strategy")
