@@ -29,7 +29,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from local_cluster import ENVIRONMENT, run_files, running, write_cluster
+from local_cluster import ENVIRONMENT, end, run_files, start_agent, write_cluster
 from loopback import free_addresses
 
 WORKERS = 2
@@ -38,7 +38,8 @@ PATIENCE = 600.0
 TRAINED = 2.0
 """Seconds of training before a restart."""
 PROGRAM = Path(__file__).with_name("restarted_program.py")
-STAGE = re.compile(r"^(\S+Z) INFO \S+ restart to generation \d+: (\w+) (worker:\d)", re.MULTILINE)
+STAGE = re.compile(r"^(\S+Z) INFO worker:0 restart to generation \d+: (\w+) worker", re.MULTILINE)
+"""Line of the lead's agent about a stage of the restart; the last of a stage is that of the slowest task."""
 HEAD = """\
 | restart | stop | between | start | in all |
 | --- | --- | --- | --- | --- |"""
@@ -71,8 +72,9 @@ def by_hand(folder: Path) -> Restart:
                 task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
                 environment = os.environ | ENVIRONMENT | {"TF_CONFIG": json.dumps(task)}
                 command = [sys.executable, PROGRAM, folder]
-                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-                stack.callback(started[-1].kill)
+                process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+                started.append(stack.enter_context(process))
+                stack.callback(process.kill)
             return started
 
         before = start()
@@ -90,16 +92,21 @@ def by_hand(folder: Path) -> Restart:
 def by_tfscale(folder: Path) -> tuple[Restart, float]:
     """Return the restart, and the seconds that the console took until its order was there."""
     cluster = write_cluster(folder, WORKERS)
-    with running(folder, cluster, WORKERS, [sys.executable, PROGRAM, folder], {}) as agents:
+    command = [sys.executable, PROGRAM, folder]
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context((folder / "agents.log").open("w+"))
+        agents = [start_agent(folder, cluster, index, command, said=said.fileno()) for index in range(WORKERS)]
+        stack.callback(end, agents)
         first_step(folder, 1, agents)
         time.sleep(TRAINED)
-        command = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
+        order = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
         called = time.time()
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        subprocess.run(order, capture_output=True, check=True, timeout=120)
         orders = [json.loads(line) for line in (run_files(folder) / "worker-0.audit.jsonl").read_text().splitlines()]
         asked = next(order["at"] for order in orders if order["what"] == "Restart" and order["result"] == "asked")
         times: dict[str, float] = {}
-        for at, stage, _ in STAGE.findall(done.stderr):
+        said.seek(0)
+        for at, stage in STAGE.findall(said.read()):
             times[stage] = datetime.fromisoformat(at).timestamp()
         stopped, started = times["stopped"], times["running"]
         return Restart(stopped - asked, started - stopped, first_step(folder, 2, agents) - started), asked - called
