@@ -7,8 +7,9 @@ By hand: both workers are killed, and when both have gone, both are started agai
 Killed, because workers of stock TensorFlow do not end at SIGTERM (trainer/compat/sigterm.py): no stop is shorter. By
 tfscale: `tfscale-console restart worker:1`, whose order the lead's agent carries out. Pairs of both take turns, A B B
 A, because the pace of a machine changes. *Stop* is from the signal or the order until both have gone, *start* from the
-start until the first step that both have made, *between* what is left. The console's own start is apart: a console that
-is open, an agent that restarts unasked and a script have none.
+start until the first step that both have made, *between* what is left. *CPU* is what a worker has used up to its first
+step: it tells what the probe adds to a start also where other programs keep the cores busy, and time does not. The
+console's own start is apart: a console that is open, an agent that restarts unasked and a script have none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from local_cluster import ENVIRONMENT, end, run_files, start_agent, write_cluster
 from loopback import free_addresses
@@ -41,8 +42,8 @@ PROGRAM = Path(__file__).with_name("restarted_program.py")
 STAGE = re.compile(r"^(\S+Z) INFO worker:0 restart to generation \d+: (\w+) worker", re.MULTILINE)
 """Line of the lead's agent about a stage of the restart; the last of a stage is that of the slowest task."""
 HEAD = """\
-| restart | stop | between | start | in all |
-| --- | --- | --- | --- | --- |"""
+| restart | stop | between | start | in all | CPU of the start |
+| --- | --- | --- | --- | --- | --- |"""
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,16 @@ class Restart:
     stop: float
     between: float
     start: float
+    cpu: float
+    """CPU of the start, the mean of the workers."""
 
     @property
     def total(self) -> float:
         return self.stop + self.between + self.start
 
     def row(self, name: str) -> str:
-        return f"| {name} | {' | '.join(f'{seconds:.2f} s' for seconds in (*astuple(self), self.total))} |"
+        parts = (self.stop, self.between, self.start, self.total, self.cpu)
+        return f"| {name} | {' | '.join(f'{seconds:.2f} s' for seconds in parts)} |"
 
 
 def by_hand(folder: Path) -> Restart:
@@ -86,7 +90,8 @@ def by_hand(folder: Path) -> Restart:
         for process in before:
             process.wait()
         gone = time.time()
-        return Restart(gone - asked, 0.0, first_step(folder, 2, start()) - gone)
+        at, cpu = first_step(folder, 2, start())
+        return Restart(gone - asked, 0.0, at - gone, cpu)
 
 
 def by_tfscale(folder: Path) -> tuple[Restart, float]:
@@ -109,11 +114,12 @@ def by_tfscale(folder: Path) -> tuple[Restart, float]:
         for at, stage in STAGE.findall(said.read()):
             times[stage] = datetime.fromisoformat(at).timestamp()
         stopped, started = times["stopped"], times["running"]
-        return Restart(stopped - asked, started - stopped, first_step(folder, 2, agents) - started), asked - called
+        at, cpu = first_step(folder, 2, agents)
+        return Restart(stopped - asked, started - stopped, at - started, cpu), asked - called
 
 
-def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """Return when every worker had made its first step after so many starts, which it waits for.
+def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> tuple[float, float]:
+    """Wait until every worker has made its first step after so many starts; return when, and the CPU that each had used.
 
     Raises SystemExit when one of the processes ends instead.
     """
@@ -127,7 +133,8 @@ def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[b
         if time.monotonic() > until or any(process.poll() is not None for process in processes):
             raise SystemExit(f"bench_restarts: start {starts} led to no first step: {last_words(folder)}")
         time.sleep(0.1)
-    return max(float(path.read_text()) for each in steps() for path in each)
+    newest = [max(tuple(map(float, path.read_text().split())) for path in each) for each in steps()]
+    return max(at for at, _ in newest), mean(cpu for _, cpu in newest)
 
 
 def last_words(folder: Path) -> str:
@@ -167,9 +174,11 @@ def main() -> None:
     print(middle(hand).row("**by hand, median**"), middle(tfscale).row("**by tfscale, median**"), sep="\n")
     added = sorted(ours.total - theirs.total for ours, theirs in zip(tfscale, hand, strict=True))
     outside = sorted(ours.stop + ours.between - theirs.stop for ours, theirs in zip(tfscale, hand, strict=True))
+    cpu = sorted(ours.cpu - theirs.cpu for ours, theirs in zip(tfscale, hand, strict=True))
     print(
         f"\nAdded: {median(added):+.2f} s, median of {len(added)} pairs ({added[0]:+.2f} to {added[-1]:+.2f});"
-        f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f})."
+        f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f});"
+        f" CPU of the start {median(cpu):+.2f} s ({cpu[0]:+.2f} to {cpu[-1]:+.2f})."
         f"\nThe console's own start, before its order is there: {median(orders):.2f} s."
     )
 
