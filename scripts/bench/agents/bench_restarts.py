@@ -111,15 +111,15 @@ def by_tfscale(folder: Path) -> tuple[Restart, float]:
         asked = next(order["at"] for order in orders if order["what"] == "Restart" and order["result"] == "asked")
         times: dict[str, float] = {}
         said.seek(0)
-        for at, stage in STAGE.findall(said.read()):
-            times[stage] = datetime.fromisoformat(at).timestamp()
+        for told, stage in STAGE.findall(said.read()):
+            times[stage] = datetime.fromisoformat(told).timestamp()
         stopped, started = times["stopped"], times["running"]
         at, cpu = first_step(folder, 2, agents)
         return Restart(stopped - asked, started - stopped, at - started, cpu), asked - called
 
 
 def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> tuple[float, float]:
-    """Wait until every worker has made its first step after so many starts; return when, and the CPU that each had used.
+    """Wait until every worker has made its first step after so many starts; return when, and the mean of their CPU.
 
     Raises SystemExit when one of the processes ends instead.
     """

@@ -1,4 +1,4 @@
-"""Endless training of synchronous workers by a loop of its own; each writes down when its first step has ended, and its CPU.
+"""Endless training of synchronous workers by a loop of its own; each writes down the time and CPU of its first step.
 
     restarted_program.py FOLDER
 
