@@ -7,8 +7,9 @@ By hand: both workers are killed, and when both have gone, both are started agai
 Killed, because workers of stock TensorFlow do not end at SIGTERM (trainer/compat/sigterm.py): no stop is shorter. By
 tfscale: `tfscale-console restart worker:1`, whose order the lead's agent carries out. Pairs of both take turns, A B B
 A, because the pace of a machine changes. *Stop* is from the signal or the order until both have gone, *start* from the
-start until the first step that both have made, *between* what is left. The console's own start is apart: a console that
-is open, an agent that restarts unasked and a script have none.
+start until the first step that both have made, *between* what is left. *CPU* is what a worker has used up to its first
+step: it tells what the probe adds to a start also where other programs keep the cores busy, and time does not. The
+console's own start is apart: a console that is open, an agent that restarts unasked and a script have none.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
-from local_cluster import ENVIRONMENT, run_files, running, write_cluster
+from local_cluster import ENVIRONMENT, end, run_files, start_agent, write_cluster
 from loopback import free_addresses
 
 WORKERS = 2
@@ -38,10 +39,11 @@ PATIENCE = 600.0
 TRAINED = 2.0
 """Seconds of training before a restart."""
 PROGRAM = Path(__file__).with_name("restarted_program.py")
-STAGE = re.compile(r"^(\S+Z) INFO \S+ restart to generation \d+: (\w+) (worker:\d)", re.MULTILINE)
+STAGE = re.compile(r"^(\S+Z) INFO worker:0 restart to generation \d+: (\w+) worker", re.MULTILINE)
+"""Line of the lead's agent about a stage of the restart; the last of a stage is that of the slowest task."""
 HEAD = """\
-| restart | stop | between | start | in all |
-| --- | --- | --- | --- | --- |"""
+| restart | stop | between | start | in all | CPU of the start |
+| --- | --- | --- | --- | --- | --- |"""
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,16 @@ class Restart:
     stop: float
     between: float
     start: float
+    cpu: float
+    """CPU of the start, the mean of the workers."""
 
     @property
     def total(self) -> float:
         return self.stop + self.between + self.start
 
     def row(self, name: str) -> str:
-        return f"| {name} | {' | '.join(f'{seconds:.2f} s' for seconds in (*astuple(self), self.total))} |"
+        parts = (self.stop, self.between, self.start, self.total, self.cpu)
+        return f"| {name} | {' | '.join(f'{seconds:.2f} s' for seconds in parts)} |"
 
 
 def by_hand(folder: Path) -> Restart:
@@ -71,8 +76,9 @@ def by_hand(folder: Path) -> Restart:
                 task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
                 environment = os.environ | ENVIRONMENT | {"TF_CONFIG": json.dumps(task)}
                 command = [sys.executable, PROGRAM, folder]
-                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-                stack.callback(started[-1].kill)
+                process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+                started.append(stack.enter_context(process))
+                stack.callback(process.kill)
             return started
 
         before = start()
@@ -84,29 +90,36 @@ def by_hand(folder: Path) -> Restart:
         for process in before:
             process.wait()
         gone = time.time()
-        return Restart(gone - asked, 0.0, first_step(folder, 2, start()) - gone)
+        at, cpu = first_step(folder, 2, start())
+        return Restart(gone - asked, 0.0, at - gone, cpu)
 
 
 def by_tfscale(folder: Path) -> tuple[Restart, float]:
     """Return the restart, and the seconds that the console took until its order was there."""
     cluster = write_cluster(folder, WORKERS)
-    with running(folder, cluster, WORKERS, [sys.executable, PROGRAM, folder], {}) as agents:
+    command = [sys.executable, PROGRAM, folder]
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context((folder / "agents.log").open("w+"))
+        agents = [start_agent(folder, cluster, index, command, said=said.fileno()) for index in range(WORKERS)]
+        stack.callback(end, agents)
         first_step(folder, 1, agents)
         time.sleep(TRAINED)
-        command = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
+        order = [sys.executable, "-m", "tfscale.console.cli", "restart", "worker:1", "--yes", "--cluster", cluster]
         called = time.time()
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        subprocess.run(order, capture_output=True, check=True, timeout=120)
         orders = [json.loads(line) for line in (run_files(folder) / "worker-0.audit.jsonl").read_text().splitlines()]
         asked = next(order["at"] for order in orders if order["what"] == "Restart" and order["result"] == "asked")
         times: dict[str, float] = {}
-        for at, stage, _ in STAGE.findall(done.stderr):
-            times[stage] = datetime.fromisoformat(at).timestamp()
+        said.seek(0)
+        for told, stage in STAGE.findall(said.read()):
+            times[stage] = datetime.fromisoformat(told).timestamp()
         stopped, started = times["stopped"], times["running"]
-        return Restart(stopped - asked, started - stopped, first_step(folder, 2, agents) - started), asked - called
+        at, cpu = first_step(folder, 2, agents)
+        return Restart(stopped - asked, started - stopped, at - started, cpu), asked - called
 
 
-def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """Return when every worker had made its first step after so many starts, which it waits for.
+def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> tuple[float, float]:
+    """Wait until every worker has made its first step after so many starts; return when, and the mean of their CPU.
 
     Raises SystemExit when one of the processes ends instead.
     """
@@ -120,7 +133,8 @@ def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[b
         if time.monotonic() > until or any(process.poll() is not None for process in processes):
             raise SystemExit(f"bench_restarts: start {starts} led to no first step: {last_words(folder)}")
         time.sleep(0.1)
-    return max(float(path.read_text()) for each in steps() for path in each)
+    newest = [max(tuple(map(float, path.read_text().split())) for path in each) for each in steps()]
+    return max(at for at, _ in newest), mean(cpu for _, cpu in newest)
 
 
 def last_words(folder: Path) -> str:
@@ -160,9 +174,11 @@ def main() -> None:
     print(middle(hand).row("**by hand, median**"), middle(tfscale).row("**by tfscale, median**"), sep="\n")
     added = sorted(ours.total - theirs.total for ours, theirs in zip(tfscale, hand, strict=True))
     outside = sorted(ours.stop + ours.between - theirs.stop for ours, theirs in zip(tfscale, hand, strict=True))
+    cpu = sorted(ours.cpu - theirs.cpu for ours, theirs in zip(tfscale, hand, strict=True))
     print(
         f"\nAdded: {median(added):+.2f} s, median of {len(added)} pairs ({added[0]:+.2f} to {added[-1]:+.2f});"
-        f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f})."
+        f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f});"
+        f" CPU of the start {median(cpu):+.2f} s ({cpu[0]:+.2f} to {cpu[-1]:+.2f})."
         f"\nThe console's own start, before its order is there: {median(orders):.2f} s."
     )
 

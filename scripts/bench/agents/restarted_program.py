@@ -1,4 +1,4 @@
-"""Endless training of synchronous workers by a loop of its own; each writes down when its first step has ended.
+"""Endless training of synchronous workers by a loop of its own; each writes down the time and CPU of its first step.
 
     restarted_program.py FOLDER
 
@@ -37,7 +37,7 @@ def train(batch: tf.Tensor) -> None:
 
 train(next(batches))
 written = FIRST_STEP.with_suffix(".new")
-written.write_text(str(time.time()))
+written.write_text(f"{time.time()} {time.process_time()}")
 written.rename(FIRST_STEP)
 while True:
     train(next(batches))
