@@ -20,14 +20,16 @@ def send(party: str, name: str, task: str = W0) -> Callable[[Trial], None]:
 
 
 def then_agent(party: str, name: str, task: str = W0, pause: float = 1.0) -> Callable[[Trial], None]:
-    """Return a deed: the signal, and a second later the agent is started again if it has ended."""
+    """Return a deed: the signal, and the agent is started again, or continued, a second after that."""
 
     def act(trial: Trial) -> None:
         trial.signal(party, task, Signals[f"SIG{name}"])
+        if name not in ("STOP", "CONT"):
+            trial.agents[task].wait(60)
         time.sleep(pause)
         if name == "STOP":
             trial.signal(party, task, Signals.SIGCONT)
-        elif trial.agents[task].poll() is not None:
+        elif name != "CONT":
             trial.start_agent(task)
 
     return act
