@@ -1,6 +1,6 @@
 """Seconds that a restart by tfscale adds to TensorFlow's own stop and start: two real workers, restarted both ways.
 
-    scripts/bench_restarts              # seven pairs, some ten minutes
+    scripts/bench_restarts              # seven pairs, some seven minutes on two quiet cores
     scripts/bench_restarts --pairs 1    # a short look
 
 By hand: both workers are killed, and when both have gone, both are started again, without agents and without a probe.

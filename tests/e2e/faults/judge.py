@@ -64,11 +64,12 @@ def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
         yield Verdict(first, skipped=why)
         return
     verdict: Verdict | None = None
-    fault = first
+    fault, told = first, 0
     try:
         with running(first.setup) as trial:
             for fault in faults:
                 if fault.setup != first.setup or fault.missing():
+                    fault = faults[told - 1]
                     break
                 verdict = _happen(fault, trial)
                 is_mended = fault.setup.is_shared and trial.mend()
@@ -77,11 +78,15 @@ def _in_one_cluster(faults: Sequence[Fault]) -> Iterator[Verdict]:
                 if not is_mended and (left := trial.end_in_order()):
                     verdict = replace(verdict, faults=(*verdict.faults, left))
                 yield verdict
+                verdict, told = None, told + 1
                 if not is_mended:
                     break
     except Exception as error:  # one row that cannot be done is no reason to leave the others
-        if verdict is None or verdict.fault is not fault:
-            yield Verdict(fault, seen="it could not be done", faults=(f"{type(error).__name__}: {error}"[:500],))
+        why = f"{type(error).__name__}: {error}"[:500]
+        if verdict is not None:
+            yield replace(verdict, faults=(*verdict.faults, why))
+        elif told == 0 or fault is not faults[told - 1]:
+            yield Verdict(fault, seen="it could not be done", faults=(why,))
 
 
 def _happen(fault: Fault, trial: Trial) -> Verdict:
