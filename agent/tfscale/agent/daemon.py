@@ -264,7 +264,7 @@ class Daemon:
         self._certificate_watch.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
         await self._stop_servers()
-        _logger.info("ended")
+        _logger.info("goes on where tasks are placed now" if self.moves else "ended")
 
     async def _stop_servers(self) -> None:
         await asyncio.gather(*(server.stop() for server in (self._server, self._report_server) if server is not None))

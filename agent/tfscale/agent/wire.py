@@ -279,10 +279,11 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
     return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", getattr(request, "host", ""))
 
 
-def is_question(request: Any) -> bool:
-    """Return whether a request only asks whether an order could be carried out."""
+def is_order(request: Any) -> bool:
+    """Return whether a request is to change something; others only ask whether that could be done, or report."""
     questions = (agent_pb2.ApplyRequest.TARGET_STOPPABLE, agent_pb2.ApplyRequest.TARGET_STARTABLE)
-    return isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
+    is_question = isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
+    return not is_question and not isinstance(request, agent_pb2.FailureReport)
 
 
 def failure_of(reply: Any) -> str:

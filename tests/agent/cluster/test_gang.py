@@ -8,6 +8,7 @@ from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.host_failures import HostFailures
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Exit, Stage, TaskState, TaskStatus
@@ -385,5 +386,12 @@ async def test_a_move_costs_nothing_where_a_task_cannot_be_stopped(setup: Setup)
 
 async def test_a_number_is_issued_without_a_command(setup: Setup) -> None:
     setup.member("worker:1").known = 6
-    assert await setup.gang.issue() == 7 == Journal(setup.path).entry.generation
+    assert await setup.gang.issue("host-a") == 7 == Journal(setup.path).entry.generation
     assert setup.done == []
+
+
+async def test_the_failures_of_an_uncordoned_host_count_anew(setup: Setup) -> None:
+    failures = HostFailures({"host-a": (1.0, 2.0, 3.0), "host-b": (4.0,)})
+    await setup.journal.update(host_failures=failures)
+    await setup.next_lead().issue("host-a")
+    assert Journal(setup.path).entry.host_failures == failures.without("host-a")

@@ -198,7 +198,7 @@ async def test_a_restart_for_which_there_is_no_place_costs_nothing(cluster: Clus
         for name in ("worker:0", "worker:1", "worker:2"):
             await stack.enter_async_context(seat(cluster.seats[name]))
         before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
-        with pytest.raises(grpc.aio.AioRpcError, match="no place for worker:1: no spare is free") as refused:
+        with pytest.raises(grpc.aio.AioRpcError, match="no place for worker:1: no further spare is free") as refused:
             await restart_without(cluster.seats["worker:0"], "worker:1")
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         after = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]

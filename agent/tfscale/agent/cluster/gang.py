@@ -176,12 +176,16 @@ class Gang:
             await self._cancel()
             return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
 
-    async def issue(self) -> int:
-        """Return the next generation, which no task is started in. Raises Busy and JournalError."""
+    async def issue(self, uncordoned: str) -> int:
+        """Return the next generation, in which no task is started; a host's failures begin to count anew in it.
+
+        Raises Busy and JournalError.
+        """
         async with self._deciding:
             self._refuse(None)
             generation = self._after(await self._generations(self._members))
-            await self._journal.update(generation=generation)
+            failures = self._journal.entry.host_failures.without(uncordoned)
+            await self._journal.update(generation=generation, host_failures=failures)
             return generation
 
     async def finish(self) -> Operation | None:

@@ -85,14 +85,18 @@ class Mover:
         now = replace(now, cordoned={**now.cordoned, **cordoned})
         return await self._move(now, reports, (), reason, None, self._fewest)
 
-    async def uncordon(self, host: str) -> None:
-        """Let tasks be placed on a host again. Raises PlacementError, Busy and JournalError."""
+    async def uncordon(self, name: str) -> None:
+        """Let tasks be placed again on the host that this host, agent's address or task means.
+
+        Raises PlacementError, Busy and JournalError.
+        """
         now = self._seat.placement
+        host = seats_on(self._spec, now, name)[0].host
         if host not in now.cordoned:
             cordoned = listing(list(now.cordoned)) or "none"
-            raise PlacementError(f"{host!r} is not cordoned; cordoned: {cordoned}")
-        left = {name: why for name, why in now.cordoned.items() if name != host}
-        placement = Placement(await self._gang.issue(), now.seats, left)
+            raise PlacementError(f"{name!r} is not cordoned; cordoned: {cordoned}")
+        left = {each: why for each, why in now.cordoned.items() if each != host}
+        placement = Placement(await self._gang.issue(host), now.seats, left)
         await self.hand_over(placement.to_json(), f"{host} uncordoned")
         _logger.info("%s is uncordoned: tasks may be placed there again", host)
 

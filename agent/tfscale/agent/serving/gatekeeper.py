@@ -130,7 +130,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             outcome.tell(f"refused: {why}")
             self._log_refusal(method, caller, context.peer(), why)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
-        if wire.is_question(request):
+        if not wire.is_order(request):
             outcome = _Outcome(None)
         outcome.tell("asked")
         try:
@@ -175,8 +175,8 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             )
         return (
             f"{method} is for user {os.getuid()} alone, who can read this agent's token in "
-            f"{announcements_folder(os.environ)}: call as that user with the same XDG_RUNTIME_DIR, or start the agent "
-            "with --insecure-loopback"
+            f"{announcements_folder(os.environ)}: call as that user with the same XDG_RUNTIME_DIR and TMPDIR, or start "
+            "the agent with --insecure-loopback"
         )
 
     def _log_refusal(self, method: str, caller: Caller, where: str, why: str) -> None:

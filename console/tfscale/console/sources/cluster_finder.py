@@ -117,6 +117,8 @@ async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> Clu
         call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            raise CommandError(f"--agent {address}: a spare, which holds no task: name the agent of a task") from None
         raise CommandError(f"--agent {address}: {await channels.explain(task, error)}") from None
     finally:
         await channels.close()

@@ -64,7 +64,7 @@ def _roles(checkup: Checkup) -> Iterator[Fault]:
         yield fault(tuple(chiefs), f"{len(chiefs)} chiefs: TensorFlow takes one: make the others workers")
     if family is ASYNCHRONOUS:
         everybody = tuple(by_role[Role.PS] + by_role[Role.WORKER])
-        for role, what in ((Role.CHIEF, "it has the program run by the workers"), (Role.WORKER, "nobody computes")):
+        for role, what in ((Role.CHIEF, "nobody gives the workers their steps"), (Role.WORKER, "nobody computes")):
             if not by_role[role]:
                 yield fault(everybody, f"no {role} under {name}: {what}: add one to [cluster]")
         if not by_role[Role.PS]:

@@ -95,7 +95,7 @@ def test_an_evaluator_and_a_data_service_stay_where_they_are() -> None:
     ("spares", "usable", "fewest", "words"),
     [
         ("", "acd", None, r"no place for worker:1: .* no \[spares\], and no min_workers"),
-        ("s", "ad", None, "no place for worker:1 and worker:2: no spare is free"),
+        ("s", "ad", None, "no place for worker:1 and worker:2: no further spare is free"),
         ("", "ab", 3, "fewer than min_workers = 3"),
         ("", "", 1, "no place for worker:0, worker:1, worker:2 and worker:3"),
     ],

@@ -102,7 +102,7 @@ def _refused(answer: str, pattern: str) -> str:
 def _without_spare(trial: Trial) -> str:
     trial.signal("agent", SPARE, SIGKILL)
     trial.agents[SPARE].wait(60)
-    return _refused(_without(trial, PEER), "no place for worker:1: no spare is free")
+    return _refused(_without(trial, PEER), "no place for worker:1: no further spare is free")
 
 
 def _spare_killed(trial: Trial) -> None:

@@ -95,7 +95,7 @@ def _close_up(spec: ClusterSpec, placed: dict[Task, Address], now: Placement, mi
 
 def _no_seat(lost: list[Task], now: Placement, spec: ClusterSpec, min_workers: int | None) -> str:
     names = listing([str(task) for task in lost])
-    spare = "no spare is free" if spec.spares else "the cluster file has no [spares]"
+    spare = "no further spare is free" if spec.spares else "the cluster file has no [spares]"
     fewer = (
         "and no min_workers" if min_workers is None else f"and the others are fewer than min_workers = {min_workers}"
     )
