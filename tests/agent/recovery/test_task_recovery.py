@@ -175,7 +175,7 @@ async def test_spent_restarts_stay_spent_for_the_next_agent(
     gave_up = lambda status: status.reason.startswith("given up")  # noqa: E731
     async with agent(settings):
         status = await status_when(settings, gave_up)
-        assert status.generation == 2 and "all 1 restarts within 1 h are spent" in status.reason
+        assert status.generation == 2 and "the only restart within 1 h is spent" in status.reason
     await Journal(settings.files.journal).update(drained=False)
     async with agent(settings):
         assert (await status_when(settings, gave_up)).generation == 2

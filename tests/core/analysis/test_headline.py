@@ -64,6 +64,15 @@ def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
     assert headline((ended, opened), [view("worker:0", up=False)], TRAINING, 1.0) == "uneven"
 
 
+def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
+    """A console that begins to watch tells the crashes of the last ten minutes, as events."""
+    crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
+    peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
+    assert headline((crash,), [view("worker:0"), peer], TRAINING, 1.0) == crash.sentence
+    trains = [view("worker:0", progressed=99.0, status=again), peer]
+    assert headline((crash,), trains, TRAINING, 8.0) == "healthy: 2 workers in step, 8 steps/s, no straggler"
+
+
 def test_a_cluster_that_is_used_well_is_healthy_and_one_at_a_costly_limit_is_not(view: View) -> None:
     used = Diagnosis("saturation", "cluster", 1.0, None, "info", "GPU-bound")
     bound = Diagnosis("saturation", "cluster", 1.0, None, "warning", "communication-bound")

@@ -62,7 +62,10 @@ class RestartBudget:
     def why_spent(self, policy: RecoveryPolicy, *, needs_progress: bool) -> str:
         """Return why no other restart may follow, empty where one may."""
         if len(self.restarts) >= policy.max_restarts:
-            return f"all {policy.max_restarts} restarts within {time_text(policy.period)} are spent"
+            period = time_text(policy.period)
+            if policy.max_restarts == 1:
+                return f"the only restart within {period} is spent"
+            return f"all {policy.max_restarts} restarts within {period} are spent"
         if needs_progress and self.fruitless >= policy.without_progress:
             last = "restart" if self.fruitless == 1 else f"{self.fruitless} restarts"
             return f"the last {last} brought neither a newer checkpoint nor a higher step"

@@ -44,7 +44,12 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
     """
-    told = [each for each in diagnoses if each.end is None and not is_calm(each)]
+    names = {task.name: task for task in tasks}
+    told = [
+        each
+        for each in diagnoses
+        if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
+    ]
     if condition.kind is not Condition.TRAINING:
         told = [each for each in told if each.kind not in PACE or condition.may_be_judged]
     still = condition.stillness
@@ -58,6 +63,13 @@ def headline(
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
     return _waiting(tasks, condition)
+
+
+def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
+    """Decide whether a crash is one of before: it is told once, also where the task runs again by then."""
+    if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
+        return False
+    return task.status.started is not None and task.status.started > diagnosis.begin
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
