@@ -156,7 +156,8 @@ class Daemon:
             await self._leave.wait()
             await self._drain()
             ticks.cancel()
-        await self._shutdown()
+            # Peers may ask until the server stops, and need the token that the announcement has.
+            await self._shutdown()
         status = self._exit_status() if self._settings.exit_with_task else 0
         end = self._supervisor.status.exit
         self._process.ended(status, time.time() if end is None else end.at)

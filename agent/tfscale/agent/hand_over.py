@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Sequence
 
+from tfscale.agent.placement.seat import Seat
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import holder
 from tfscale.core.errors import TfscaleError
@@ -27,10 +28,20 @@ def hand_over(agents: Sequence[AgentSettings]) -> list[str]:
 
     Where they share a process with agents of other tasks, these leave, too.
     """
-    holders = [(settings, _process_of(settings)) for settings in agents]
+    holders = [(settings, _process_of(settings)) for settings in map(_placed, agents)]
     for pid in {pid for _, pid in holders}:
         _ask(pid, next(settings for settings, holder in holders if holder == pid))
     return [_left(settings, pid) for settings, pid in holders]
+
+
+def _placed(settings: AgentSettings) -> AgentSettings:
+    """Return the settings of the agent of the task that a seat holds now; they are its own where no task moves."""
+    if settings.seat is None:
+        return settings
+    placed = Seat(settings).settings()
+    if placed is None:
+        raise HandOverError(f"the agent at {settings.seat} holds no task: end it, and start the next one")
+    return placed
 
 
 def _process_of(settings: AgentSettings) -> int:

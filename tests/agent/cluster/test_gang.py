@@ -384,14 +384,8 @@ async def test_a_move_costs_nothing_where_a_task_cannot_be_stopped(setup: Setup)
     assert setup.done == []
 
 
-async def test_a_number_is_issued_without_a_command(setup: Setup) -> None:
-    setup.member("worker:1").known = 6
-    assert await setup.gang.issue("host-a") == 7 == Journal(setup.path).entry.generation
-    assert setup.done == []
-
-
 async def test_the_failures_of_an_uncordoned_host_count_anew(setup: Setup) -> None:
     failures = HostFailures({"host-a": (1.0, 2.0, 3.0), "host-b": (4.0,)})
     await setup.journal.update(host_failures=failures)
-    await setup.next_lead().issue("host-a")
+    await setup.next_lead().forgive("host-a")
     assert Journal(setup.path).entry.host_failures == failures.without("host-a")

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +23,7 @@ from tfscale.agent.daemon import Daemon
 from tfscale.agent.host.own_process import OwnProcess
 from tfscale.agent.placement import mover, placed_agent
 from tfscale.agent.placement.placed_agent import Life, seat_peers
+from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
@@ -234,6 +236,20 @@ async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smalle
         assert (entry.slow, [budget.name for budget in entry.budgets]) == (("worker:1",), ["worker:0"])
 
 
+async def test_a_spare_whose_port_is_taken_is_given_no_task_and_named(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        port = cluster.spec.spares[cluster.spare].port
+        stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        taken = f"{cluster.spare} can take none: port {port} is taken by process {os.getpid()}"
+        with pytest.raises(grpc.aio.AioRpcError, match=f"no further spare is free.*{taken}"):
+            await restart_without(cluster.seats["worker:0"], "worker:1")
+        after = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        assert [each.pid for each in after] == [each.pid for each in before]
+
+
 async def test_nobody_places_tasks_without_the_token_and_a_stranger_is_refused(cluster: Cluster) -> None:
     settings = cluster.seats["spare"]
     place = placement_pb2.PlaceRequest(to=anywhere(settings), seat=str(settings.seat))
@@ -335,7 +351,8 @@ async def test_a_host_that_failed_again_and_again_is_cordoned_until_somebody_unc
             async with asyncio.timeout(10):
                 await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True)
         after = await placement_at(cluster.seats["worker:2"], lambda each: not each.cordoned)
-        assert after.seats == placement.seats
+        # A new generation would have each agent that is started again start a task that has finished.
+        assert after == replace(placement, cordoned={}, revision=1)
 
 
 @pytest.mark.usefixtures("_quick")
@@ -357,6 +374,33 @@ async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: M
         assert large.seats == {**small.seats, W2: cluster.spec.agents[W1]}
         statuses = [await placed(cluster.now(large, task)) for task in (W0, W1, W2)]
         assert "with more workers" in statuses[0].reason
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_move_onto_an_agent_that_ends_meanwhile_is_followed_by_one_without_it(
+    make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, place = Cluster(make_settings), SeatPeer.place
+    lead = cluster.seats["worker:0"]
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "spare" else stack).enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+
+        async def place_too_late(peer: SeatPeer, placement: Placement, reason: str) -> str:
+            if peer._seat == cluster.spare:
+                await gone.aclose()
+            return await place(peer, placement, reason)
+
+        monkeypatch.setattr(SeatPeer, "place", place_too_late)
+        await restart_without(lead, "worker:1")
+        half = await placement_at(lead, lambda each: each.seats[W1] == cluster.spare)
+        mended = await placement_at(lead, lambda each: each.generation > half.generation)
+        assert mended.seats == cluster.spec.agents
+        statuses = [await placed(cluster.now(mended, task)) for task in (W0, W1, W2)]
+        assert f"restarted by itself without {cluster.spare}" in statuses[0].reason
 
 
 async def first_links(cluster: Cluster, task: Task) -> list[LinkState]:

@@ -28,7 +28,6 @@ from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, 
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.restarts.worth_restarting import LASTS
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Diagnosis, Stage
@@ -287,14 +286,6 @@ async def test_the_measured_price_of_a_restart_takes_the_place_of_the_assumed_on
         await console.lasts(LASTS + 10)
         assert console.lead.asked == []
         assert console.words == ["not restarted by on_straggler: a restart now would be paid back after 32 m 06 s only"]
-
-
-async def test_the_generation_is_also_that_of_a_placement_in_which_nothing_was_started() -> None:
-    async with Console() as console:
-        described = replace(console.described, placement=Placement(4, SPEC.agents).to_json())
-        console.put(AgentDescribed(console.source.at, SPEC.lead, described))
-        await console.lasts(LASTS + 1)
-        assert [asked[3] for asked in console.lead.asked] == [4]
 
 
 async def test_only_a_console_of_living_agents_has_the_policy() -> None:

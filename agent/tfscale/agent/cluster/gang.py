@@ -176,17 +176,11 @@ class Gang:
             await self._cancel()
             return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
 
-    async def issue(self, uncordoned: str) -> int:
-        """Return the next generation, in which no task is started; a host's failures begin to count anew in it.
-
-        Raises Busy and JournalError.
-        """
+    async def forgive(self, host: str) -> None:
+        """Count the failures of a host anew. Raises Busy while a command is under way, and JournalError."""
         async with self._deciding:
             self._refuse(None)
-            generation = self._after(await self._generations(self._members))
-            failures = self._journal.entry.host_failures.without(uncordoned)
-            await self._journal.update(generation=generation, host_failures=failures)
-            return generation
+            await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +23,10 @@ from tfscale.core.text import listing
 _logger = logging.getLogger(__name__)
 _LOOK = 10.0
 """Seconds between two looks at seats that do not know the placement of now."""
+_MOST_UNFIT = 3
+"""Agents that a refusal names, each with the reason why it can take no task."""
 _STABLE = 3
-"""Looks in a row at which an agent must answer until the gang grows for it: each growth is a restart."""
+"""Looks in a row at which an agent must answer, or be missing, until the gang is placed anew: that is a restart."""
 
 
 class Mover:
@@ -48,6 +51,8 @@ class Mover:
         """Seats that know the placement of now."""
         self._could_grow = 0
         """Looks in a row at which the gang could have been larger."""
+        self._missed = 0
+        """Looks in a row at which an agent was missing that was to take a task."""
         self._refusal = ""
 
     async def without(
@@ -96,8 +101,8 @@ class Mover:
             cordoned = listing(list(now.cordoned)) or "none"
             raise PlacementError(f"{name!r} is not cordoned; cordoned: {cordoned}")
         left = {each: why for each, why in now.cordoned.items() if each != host}
-        placement = Placement(await self._gang.issue(host), now.seats, left)
-        await self.hand_over(placement.to_json(), f"{host} uncordoned")
+        await self._gang.forgive(host)
+        await self.hand_over(replace(now, cordoned=left, revision=now.revision + 1).to_json(), f"{host} uncordoned")
         _logger.info("%s is uncordoned: tasks may be placed there again", host)
 
     async def hand_over(self, placement: str, reason: str) -> None:
@@ -109,6 +114,7 @@ class Mover:
             if refusal:
                 _logger.warning("the agent at %s does not take its place, and is told again: %s", seat, refusal)
         self._told = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
+        self._seat.missing = {*parsed.seats.values()} - self._told - {self._seat.address}
         await self._seat.accept(parsed, reason, leaves=False)
 
     def follow(self) -> None:
@@ -120,6 +126,7 @@ class Mover:
         while True:
             try:
                 await self._tell_the_others()
+                await self._go_on_without_missing()
                 await self._grow()
                 self._refusal = ""
             except TfscaleError as error:
@@ -145,8 +152,12 @@ class Mover:
         expected: int | None,
         fewest: int | None,
     ) -> Operation:
-        usable = [seat for seat, report in reports.items() if seat not in lost and not report.trouble]
-        seats = place_tasks(self._spec, now, usable, fewest)
+        others = {seat: report.trouble for seat, report in reports.items() if seat not in lost}
+        try:
+            seats = place_tasks(self._spec, now, [seat for seat, why in others.items() if not why], fewest)
+        except PlacementError as error:
+            unfit = [f"{seat} can take none: {why}" for seat, why in others.items() if why][:_MOST_UNFIT]
+            raise PlacementError("; ".join([str(error), *unfit])) from None
         if seats == now.seats:
             raise PlacementError("all tasks stay where they are")
         # The agent of a task that answers stops it; one that does not learns it when it is there again.
@@ -162,7 +173,7 @@ class Mover:
         own = self._seat.placement
         reports = await ask_all(self._seats, [seat for seat in self._seats if seat not in self._told])
         texts = placements({report.placement for report in reports.values()}, self._spec)
-        newest = max(texts.values(), key=lambda placement: placement.generation, default=own)
+        newest = max(texts.values(), key=lambda placement: placement.order, default=own)
         if newest.is_newer(own):
             await self._seat.accept(newest, "placed by another agent")
             return
@@ -170,6 +181,16 @@ class Mover:
             known = texts.get(report.placement)
             if known is not None and (known == own or not await self._seats[seat].place(own, "back again")):
                 self._told.add(seat)
+
+    async def _go_on_without_missing(self) -> None:
+        """Begin a restart without the agents that were to take a task, and have not been there since for a while."""
+        missing = self._seat.missing = self._seat.missing - self._told
+        self._missed = self._missed + 1 if missing and self._is_running() else 0
+        if self._missed >= _STABLE:
+            self._missed = 0
+            why = f"restarted by itself without {listing(sorted(map(str, missing)))}"
+            with contextlib.suppress(Busy):
+                await self._move(self._seat.placement, await self._reports(), missing, why, None, self._fewest)
 
     async def _grow(self) -> None:
         """Begin a restart with more workers, once an agent has been free for a while."""
@@ -188,10 +209,8 @@ class Mover:
         self._could_grow = self._could_grow + 1 if len(placed) > len(now.seats) else 0
         if self._could_grow >= _STABLE:
             self._could_grow = 0
-            try:
+            with contextlib.suppress(Busy):
                 await self._move(now, reports, (), "restarted by itself with more workers", None, self._fewest)
-            except Busy:
-                return
 
     def _vacant(self, now: Placement) -> list[Task]:
         return [task for task in file_spec(self._spec).tasks if task not in now.seats]

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from tfscale.agent.cluster.gang import Overtaken
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.placement.seat_journal import SeatJournal
+from tfscale.agent.preflight.task_port import port_problem
 from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
-from tfscale.core.cluster.placement.placement import Placement, placed_spec
+from tfscale.core.cluster.placement.placement import Placement, placed_spec, seats_of
 from tfscale.core.cluster.task import Task
 
 _logger = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ class Seat:
         self.leave: Callable[[], None] = lambda: None
         self.reason = ""
         """Reason of the command that made the newest placement, empty where that is not known."""
+        self.missing: set[Address] = set()
+        """Seats that were to take a task in the placement of now, and did not answer when this agent told it."""
         self._settings = settings
         self._journal = SeatJournal(settings)
         self._program_files = FileThread()
@@ -88,10 +91,19 @@ class Seat:
         return SeatReport("" if task is None else str(task), self.placement.to_json(), await self._trouble())
 
     async def _trouble(self) -> str:
+        """Return why this seat could not start a task, empty where it could."""
         program, command = self._settings.cluster.program, self._settings.command
         environment = {**os.environ, **program.environment}
         try:
             why = await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
         except DiskHangs as error:
             return f"cannot start {command[0]!r}: {error}"
-        return why or ""
+        return why or await self._port_trouble()
+
+    async def _port_trouble(self) -> str:
+        """Return who has the port of the task that this seat would hold; its own task has that of one that it holds."""
+        if self.task is not None:
+            return ""
+        port = seats_of(self._settings.cluster)[self.address].port
+        problem = await asyncio.to_thread(port_problem, port)
+        return f"port {port} is {problem}" if problem else ""

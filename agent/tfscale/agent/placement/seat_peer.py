@@ -85,7 +85,7 @@ async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> 
 def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placement | None:
     """Return the newest placement that any of these seats knows, None where none can be read."""
     known = placements({report.placement for report in reports}, spec).values()
-    return max(known, key=lambda placement: placement.generation, default=None)
+    return max(known, key=lambda placement: placement.order, default=None)
 
 
 def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:

@@ -118,9 +118,9 @@ class ClusterState:
         views = self._views(findings)
         probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
         generations = [view.status.generation for view in views if view.status]
-        # No task is started in those of an uncordoned host and of a command that failed.
-        idle = (self._placement.generation, 0 if self._command is None else self._command.generation)
-        newest = max(*generations, *idle) if generations else None
+        # No task may have been started in that of a command that failed.
+        commanded = 0 if self._command is None else self._command.generation
+        newest = max(*generations, commanded) if generations else None
         return Snapshot(
             at=now,
             run=next((view.description.run for view in views if view.description), self._spec.name),

@@ -159,8 +159,8 @@ class _Watch:
             await self._channels.forget(self._task)
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                # A spare sends no stream, and knows where the task is.
+            if error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
+                # A spare sends no stream, and another task's agent none of this one; both know where it is.
                 await self._channels.locate([seat])
                 if self._channels.placement.seats.get(self._task) != seat:
                     return

@@ -302,6 +302,8 @@ def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> di
     places = _addresses(table["tasks"], "tasks") if "tasks" in table else [Address(each.host, port) for each in agents]
     if len(places) != len(agents):
         raise UsageError(f"[spares] tasks has {len(places)} addresses, and agents {len(agents)}: give one for each")
+    if twice := [agent for agent, count in Counter(agents).items() if count > 1]:
+        raise UsageError(f"[spares] agents names {twice[0]} twice: each needs its own address")
     return dict(zip(agents, places, strict=True))
 
 

@@ -108,6 +108,7 @@ def test_a_spare_has_the_port_of_the_lead_unless_the_file_says_otherwise() -> No
         ({"spares": {"agents": "d:7070"}}, "agents must be a list"),
         ({"spares": {"agents": ["d"]}}, r"agents\[0\]: 'd' is not host:port"),
         ({"spares": {"agents": ["d:7070"], "tasks": []}}, "tasks has 0 addresses, and agents 1"),
+        ({"spares": {"agents": ["d:7070", "d:7070"]}}, "agents names d:7070 twice"),
         ({"spares": {"agents": ["d:7070", "d:7071"]}}, "d:2222 is used 2 times, by the spare d:7070 and the spare"),
         (
             {"agents": {"worker:0": "a:7070"}, "spares": {"agents": ["a:7070"], "tasks": ["a:1"]}},

@@ -35,18 +35,26 @@ class Placement:
     """Agent of each task, in the cluster's order. A worker that is absent is vacant."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Reason by host, as agents' addresses name it."""
+    revision: int = 0
+    """Number of the times that hosts were uncordoned in it since, which starts no task."""
 
     def task_of(self, seat: Address) -> Task | None:
         """Return the task that this agent holds, None where it waits."""
         return next((task for task, agent in self.seats.items() if agent == seat), None)
 
     def is_newer(self, other: Placement) -> bool:
-        return self.generation > other.generation
+        return self.order > other.order
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Number by which the newest of several placements is the highest."""
+        return self.generation, self.revision
 
     def to_json(self) -> str:
         """Return its JSON form, which journals keep and agents send."""
         seats = {str(task): str(agent) for task, agent in self.seats.items()}
-        return json.dumps({"generation": self.generation, "seats": seats, "cordoned": dict(self.cordoned)})
+        document = {"generation": self.generation, "seats": seats, "cordoned": dict(self.cordoned)}
+        return json.dumps(document | ({"revision": self.revision} if self.revision else {}))
 
 
 def may_move(spec: ClusterSpec) -> bool:
@@ -107,9 +115,10 @@ def parse_placement(text: str, spec: ClusterSpec) -> Placement:
 
 def _parsed(document: Mapping[str, Any], spec: ClusterSpec) -> Placement:
     written, known = file_spec(spec), seats_of(spec)
-    generation = document["generation"]
-    if type(generation) is not int or generation < 0:
-        raise UsageError(f"generation {bounded(repr(generation), _MOST_REASON)} is no whole number from 0")
+    generation, revision = document["generation"], document.get("revision", 0)
+    for name, number in (("generation", generation), ("revision", revision)):
+        if type(number) is not int or number < 0:
+            raise UsageError(f"{name} {bounded(repr(number), _MOST_REASON)} is no whole number from 0")
     given = {Task.parse(name): parse_address(agent) for name, agent in document["seats"].items()}
     seats = {task: given[task] for task in written.tasks if task in given}
     if strange := [str(each) for each in (*(set(given) - set(seats)), *(set(seats.values()) - set(known)))]:
@@ -120,7 +129,7 @@ def _parsed(document: Mapping[str, Any], spec: ClusterSpec) -> Placement:
         raise UsageError(gap)
     cordoned = {str(host): bounded(str(why), _MOST_REASON) for host, why in document.get("cordoned", {}).items()}
     hosts = {agent.host for agent in known}
-    return Placement(generation, seats, {host: why for host, why in cordoned.items() if host in hosts})
+    return Placement(generation, seats, {host: why for host, why in cordoned.items() if host in hosts}, revision)
 
 
 def why_not_whole(spec: ClusterSpec, seats: Mapping[Task, Address]) -> str:
