@@ -28,7 +28,7 @@ from tfscale.core.records import TaskState, TaskStatus
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 MakeSettings = Callable[..., AgentSettings]
-CHIEF, PS = Task(Role.CHIEF, 0), Task(Role.PS, 0)
+CHIEF, PS, EVALUATOR = Task(Role.CHIEF, 0), Task(Role.PS, 0), Task(Role.EVALUATOR, 0)
 FAILING = (sys.executable, "-c", "import sys; sys.exit(3)")
 
 
@@ -47,16 +47,16 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def servers(make_settings: MakeSettings) -> Callable[[RecoveryPolicy], dict[Task, AgentSettings]]:
     """Return the settings of a chief, two workers and a parameter server."""
+    return lambda recovery: made([CHIEF, W0, W1, PS], recovery, make_settings)
 
-    def make(recovery: RecoveryPolicy) -> dict[Task, AgentSettings]:
-        tasks = [CHIEF, W0, W1, PS]
-        addresses = map(parse_address, free_addresses(2 * len(tasks)))
-        spec = ClusterSpec(
-            "test", {t: next(addresses) for t in tasks}, {t: next(addresses) for t in tasks}, recovery=recovery
-        )
-        return {task: make_settings(spec, task) for task in tasks}
 
-    return make
+def made(tasks: list[Task], recovery: RecoveryPolicy, make_settings: MakeSettings) -> dict[Task, AgentSettings]:
+    """Return the settings of a cluster of these tasks."""
+    addresses = map(parse_address, free_addresses(2 * len(tasks)))
+    spec = ClusterSpec(
+        "test", {task: next(addresses) for task in tasks}, {task: next(addresses) for task in tasks}, recovery=recovery
+    )
+    return {task: make_settings(spec, task) for task in tasks}
 
 
 @pytest.fixture
@@ -137,6 +137,17 @@ async def test_a_server_restarts_with_the_chief(
         await all_in({task: settings[task] for task in (CHIEF, PS)}, 2)
         after = await all_run(settings)
     assert all(after[task] == before[task] for task in (W0, W1))
+
+
+async def test_an_evaluator_restarts_alone(make_settings: MakeSettings) -> None:
+    settings = made([CHIEF, W0, EVALUATOR], policy(), make_settings)
+    async with agents(settings.values()):
+        before = await all_run(settings)
+        kill(before[EVALUATOR])
+        new = await status_when(settings[EVALUATOR], lambda status: status.generation == 2 and status.pid)
+        after = await all_run(settings)
+    assert after[EVALUATOR].pid == new.pid != before[EVALUATOR].pid
+    assert all(after[task] == before[task] for task in (CHIEF, W0))
 
 
 async def test_a_task_stays_as_it_ended_without_a_policy(workers: Callable[..., dict[Task, AgentSettings]]) -> None:
