@@ -356,6 +356,26 @@ async def test_a_host_that_failed_again_and_again_is_cordoned_until_somebody_unc
 
 
 @pytest.mark.usefixtures("_quick")
+async def test_an_uncordoned_host_ends_no_task_whose_agent_is_gone(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, spares=2, cordon_after=1)
+    host, lead = cluster.spec.agents[W1].host, cluster.seats["worker:0"]
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:2" else stack).enter_async_context(seat(settings))
+        kill({task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}[W1])
+        placement = await placement_at(lead, lambda each: host in each.cordoned)
+        for task in (W0, W1, W2):
+            await placed(cluster.now(placement, task))
+        await gone.aclose()
+        async with open_channel(lead.listen, cluster.spec) as channel:
+            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
+            await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True, timeout=10)
+        await asyncio.sleep(2)
+        assert await placement_at(lead, lambda _: True) == replace(placement, cordoned={}, revision=1)
+
+
+@pytest.mark.usefixtures("_quick")
 async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: MakeSettings) -> None:
     cluster = Cluster(make_settings, spares=0, replace_after=0.5, min_workers=2)
     async with AsyncExitStack() as stack:

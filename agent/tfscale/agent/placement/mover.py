@@ -114,7 +114,8 @@ class Mover:
             if refusal:
                 _logger.warning("the agent at %s does not take its place, and is told again: %s", seat, refusal)
         self._told = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
-        self._seat.missing = {*parsed.seats.values()} - self._told - {self._seat.address}
+        if parsed.generation > self._seat.placement.generation:
+            self._seat.missing = {*parsed.seats.values()} - self._told - {self._seat.address}
         await self._seat.accept(parsed, reason, leaves=False)
 
     def follow(self) -> None:
