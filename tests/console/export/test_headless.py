@@ -13,9 +13,11 @@ import fakes
 import pytest
 from fake_agent import FakeCluster
 from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import FrameArrived
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.outputs import JsonLines
 from tfscale.core.analysis.stragglers.straggler_rule import Suspect
+from tfscale.core.records import Exit, TaskState
 from tfscale.core.wire.json_records import frame_from_json
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]
@@ -84,6 +86,25 @@ async def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
     status, out, err = await run(*arguments)
     assert (status, out) == (2, "")
     assert said in err and err.count("\n") == 1
+
+
+def test_what_becomes_of_a_task_is_an_event_whoever_asked_for_it() -> None:
+    spec, out = fakes.spec(2), io.StringIO()
+    headless = Headless(
+        Engine(fakes.ScriptedSource(spec), lambda: fakes.folded(spec)), JsonLines(out, {}), only="events"
+    )
+    (task, *_) = spec.tasks
+    killed = fakes.status(TaskState.EXITED, exit=Exit(at=fakes.NOW, code=None, signal=9, requested=False))
+    again = fakes.status(TaskState.RUNNING, generation=2, reason="restarted by itself after worker:0 was killed")
+    for status in (fakes.status(), fakes.status(), killed, again, again):
+        headless.event_folded(FrameArrived(fakes.NOW, task, fakes.frame(task, of=status), b""))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()[1:]]
+    assert [(line["type"], line["state"]) for line in lines] == [
+        ("task", "running"),
+        ("task", "exited"),
+        ("task", "running"),
+    ]
+    assert lines[1]["exit"]["signal"] == 9 and lines[2]["reason"].startswith("restarted by itself")
 
 
 @pytest.mark.parametrize(("only", "written"), [(None, ["worker:1", None]), ("events", [])])

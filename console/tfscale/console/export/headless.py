@@ -13,6 +13,7 @@ from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Output
 from tfscale.core.analysis.stragglers.straggler_rule import Suspect
+from tfscale.core.cluster.task import Task
 from tfscale.core.wire.json_records import Json
 
 
@@ -36,6 +37,8 @@ class Headless:
         self._until = until or StopCondition()
         self._notifier = notifier
         self._suspect: Suspect | None = None
+        self._states: dict[Task, tuple[object, ...]] = {}
+        """State of each task that is written already, and what becomes of it."""
         self.frames = 0
         """Number of frames so far."""
 
@@ -80,9 +83,19 @@ class Headless:
                 line = rows.frame_line(event)
                 del line["steps"]
                 self._output.write(line)
+            case "events":
+                self._write_state(event)
             case "steps":
                 for row in rows.step_rows(event) if self._is_table else rows.step_lines(event):
                     self._output.write(row)
+
+    def _write_state(self, event: FrameArrived) -> None:
+        """Write the state of a task when that changes: a restart by agents or by another console is no command here."""
+        status = event.frame.status
+        state = (status.state, status.generation, status.attempt, status.reason, status.restart_at)
+        if self._states.get(event.task) != state:
+            self._states[event.task] = state
+            self._write_event(rows.task_line(event))
 
     def _write_suspect(self, snapshot: Snapshot) -> None:
         """Write who looks slow when that changes: it is no event."""

@@ -76,6 +76,12 @@ def event_line(event: Event) -> Json | None:
     return {"schema": SCHEMA_VERSION, "time": event.at, **rest, "task": str(event.task)}
 
 
+def task_line(event: FrameArrived) -> Json:
+    """Return the line of a task's state, which nobody has to have asked for."""
+    status = encode(event.frame.status)
+    return {"type": "task", "schema": SCHEMA_VERSION, "time": event.frame.at, "task": str(event.task), **status}
+
+
 def frame_line(event: FrameArrived) -> Json:
     return frame_to_json(str(event.task), event.frame)
 
@@ -135,7 +141,7 @@ EVENT_COLUMNS: tuple[Column, ...] = (
 
 
 def event_row(line: Json) -> Json:
-    """Return an event's line as a row: `kind` is a diagnosis's kind, a link's state, a command's stage."""
+    """Return an event's line as a row: `kind` is a diagnosis's kind, a link's or task's state, a command's stage."""
     subject = line.get("subject") or line.get("task") or ", ".join(line.get("tasks", ()))
     return {
         "type": line["type"],
