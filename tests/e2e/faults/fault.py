@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Fault:
     act: Callable[[Trial], str | None]
     """Deed. What it returns is told as seen. Raises `Unexpected` where something has followed that must not."""
     setup: Setup = field(default_factory=Setup)
+    _: KW_ONLY
     once: Callable[[Trial], None] = lambda _: None
     """Function that waits until the deed may be done. What is measured and said begins after it."""
     missing: Callable[[], str] = lambda: ""

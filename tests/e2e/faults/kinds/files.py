@@ -172,7 +172,7 @@ FAULTS = (
         REFUSED,
         _in_folder(_of_others, "cannot keep state"),
         NOBODY,
-        _no_root,
+        missing=_no_root,
         quick=True,
     ),
     Fault(

@@ -59,7 +59,7 @@ def _restart(trial: Trial) -> str:
 
 
 def _row(name: str, does: str, expected: Expectation, deed: Callable[[Trial], str | None]) -> Fault:
-    return Fault(name, f"{does} of a real training", expected, deed, FIT, _trains)
+    return Fault(name, f"{does} of a real training", expected, deed, FIT, once=_trains)
 
 
 FAULTS = (
