@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import threading
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.private_file import open_private, replace_for_good
+from tfscale.agent.kept_file import keep
 from tfscale.agent.recovery.restart_budget import RestartBudget, parse_budget
 from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
 from tfscale.core.errors import TfscaleError
@@ -98,21 +96,11 @@ class Journal:
             await self._put(self.entry)
 
     async def _put(self, entry: JournalEntry) -> None:
-        given_up = threading.Event()
+        text = json.dumps({"version": _VERSION, **asdict(entry)})
         try:
-            await self._files.call(lambda: self._write(entry, given_up))
+            await keep(self._files, self._path, text)
         except (OSError, DiskHangs) as error:
-            given_up.set()
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
-
-    def _write(self, entry: JournalEntry, given_up: threading.Event) -> None:
-        temporary = self._path.with_name(self._path.name + ".new")
-        with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
-            json.dump({"version": _VERSION, **asdict(entry)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        if not given_up.is_set():
-            replace_for_good(str(temporary), str(self._path))
 
     def _read(self) -> JournalEntry:
         try:

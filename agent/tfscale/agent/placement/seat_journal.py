@@ -5,12 +5,9 @@ It belongs to the seat and not to a task, because the agent learns from it which
 
 from __future__ import annotations
 
-import os
-import threading
-
 from tfscale.agent.cluster.journal import JournalError
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.private_file import open_private, replace_for_good
+from tfscale.agent.kept_file import keep
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.private_folder import make_private
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_placement, parse_placement
@@ -37,19 +34,8 @@ class SeatJournal:
 
     async def put(self, placement: Placement) -> None:
         """Keep a placement, on disk first. Raises JournalError."""
-        given_up = threading.Event()
         try:
-            await self._files.call(lambda: self._write(placement.to_json(), given_up))
+            await keep(self._files, self._path, placement.to_json())
         except (OSError, DiskHangs) as error:
-            given_up.set()
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
         self.placement = placement
-
-    def _write(self, text: str, given_up: threading.Event) -> None:
-        temporary = self._path.with_name(self._path.name + ".new")
-        with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if not given_up.is_set():
-            replace_for_good(str(temporary), str(self._path))

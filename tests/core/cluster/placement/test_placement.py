@@ -14,7 +14,6 @@ from tfscale.core.cluster.placement.placement import (
     file_placement,
     parse_placement,
     placed_spec,
-    placement_of,
 )
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import fingerprint_of
@@ -52,7 +51,7 @@ def test_the_fingerprint_and_the_file_stay_as_they_are_wherever_tasks_sit() -> N
     assert spec.to_json() == cluster().to_json()
     again = placed_spec(spec, placement(worker_0="a", worker_1="b", worker_2="d"))
     assert (again.written, again.placed_in) == (cluster(), 5)
-    assert placement_of(again).seats == again.agents
+    assert placement(worker_0="a", worker_1="b", worker_2="d").seats == again.agents
     assert placed_spec(again, file_placement(again)) == cluster()
 
 

@@ -72,11 +72,6 @@ def file_placement(spec: ClusterSpec) -> Placement:
     return Placement(0, file_spec(spec).agents)
 
 
-def placement_of(spec: ClusterSpec) -> Placement:
-    """Return the placement that a spec is made of, without what is cordoned."""
-    return Placement(spec.placed_in, spec.agents)
-
-
 def seats_of(spec: ClusterSpec) -> dict[Address, Address]:
     """Return the address at which each seat serves a task, by that of its agent: the tasks' own seats, then spares."""
     written = file_spec(spec)

@@ -1,0 +1,33 @@
+"""File of an agent that is replaced as a whole, on disk first, without waiting for a disk that hangs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.private_file import open_private, replace_for_good
+
+
+async def keep(files: FileThread, path: Path, text: str) -> None:
+    """Replace a file, which is this user's alone, by this text.
+
+    Raises OSError, and DiskHangs; what a disk takes after that replaces nothing.
+    """
+    given_up = threading.Event()
+    try:
+        await files.call(lambda: _replace(path, text, given_up))
+    except (OSError, DiskHangs):
+        given_up.set()
+        raise
+
+
+def _replace(path: Path, text: str, given_up: threading.Event) -> None:
+    temporary = path.with_name(path.name + ".new")
+    with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    if not given_up.is_set():
+        replace_for_good(str(temporary), str(path))
