@@ -79,9 +79,13 @@ def test_the_contracts_hold(tree: Path) -> None:
         ("agent/tfscale/agent/supervision/shim", "import psutil", "need the standard library alone"),
         ("agent/tfscale/agent/supervision/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
         ("trainer/tfscale/trainer/probe/entry/site/sitecustomize", "import numpy", "need the standard library alone"),
-        ("core/tfscale/core/analysis/tasks/hangs", "import tfscale.core.analysis.steps.phases", "work without numpy"),
+        (
+            "console/tfscale/console/analysis/tasks/hangs",
+            "import tfscale.console.analysis.steps.phases",
+            "work without numpy",
+        ),
         ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
-        ("agent/tfscale/agent/daemon", "import tfscale.core.analysis.findings", "The agent stays small"),
+        ("agent/tfscale/agent/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
     ],
 )
 def test_a_broken_contract_is_seen(
@@ -95,7 +99,7 @@ def test_a_broken_contract_is_seen(
 
 @pytest.mark.parametrize(
     "module",
-    ["tfscale.agent.supervision.shim", "tfscale.agent.supervision.supervisor", "tfscale.core.analysis.tasks.hangs"],
+    ["tfscale.agent.supervision.shim", "tfscale.agent.supervision.supervisor", "tfscale.console.analysis.tasks.hangs"],
 )
 def test_the_smallest_modules_start_without_any_package(module: str) -> None:
     result = python("-S", "-c", f"import {module}", tree=ROOT)

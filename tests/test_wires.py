@@ -10,16 +10,11 @@ from tfscale.console.engine.events import FrameArrived
 from tfscale.console.export import rows
 from tfscale.console.wire import frames
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import (
-    Collective,
-    Coordinator,
-    Frame,
-    ServerTraffic,
-    TaskState,
-    TaskStatus,
-    Training,
-    WorkerFunctions,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import Collective
+from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire as probe_wire

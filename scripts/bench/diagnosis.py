@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster.cluster_spec import parse_cluster
-from tfscale.core.records import PHASES, Frame, ProbeState, ProbeStatus, StepBatch, TaskState, TaskStatus
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.records.task_status import TaskState, TaskStatus
 
 SIZES = (10, 100, 1000, 4000)
 BUDGET, OF = 0.060, 1000

@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import numpy as np
-from tfscale.core.records import PHASES
+from tfscale.core.records.step_batch import PHASES
 from tfscale.core.report_schedule import until_next
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, telemetry_pb2

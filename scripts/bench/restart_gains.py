@@ -12,9 +12,9 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from tfscale.core.analysis.phase_simulation import Noise, Simulation
-from tfscale.core.analysis.restarts.step_rate import Change, RateBlocks, StepRate
-from tfscale.core.analysis.steps.step_table import Floats
+from tfscale.console.analysis.phase_simulation import Noise, Simulation
+from tfscale.console.analysis.restarts.step_rate import Change, RateBlocks, StepRate
+from tfscale.console.analysis.steps.arrays import Floats
 
 CLUSTERS = ((1, 20.0), (2, 0.5), (2, 5.0), (2, 200.0), (4, 50.0), (8, 20.0), (32, 10.0))
 """(workers, steps a second) of each."""

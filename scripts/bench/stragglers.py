@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
-from tfscale.core.analysis.steps.blocks import WINDOW
-from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.straggler_rule import Rule
-from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.blocks import WINDOW
+from tfscale.console.analysis.stragglers.straggler_rule import Rule
+from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
 from tfscale.core.cluster.cluster_spec import parse_cluster
 
 NOISES = {

@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / name) for name in ("core", "console", "protos")]
 
+from tfscale.console.analysis.diagnostician import Diagnostician  # noqa: E402
 from tfscale.console.engine.engine import Engine  # noqa: E402
 from tfscale.console.engine.events import SecondPassed  # noqa: E402
 from tfscale.console.engine.state import ClusterState  # noqa: E402
@@ -30,7 +31,6 @@ from tfscale.console.sources.simulated_cluster import SimulatedCluster  # noqa: 
 from tfscale.console.sources.simulated_faults import Fault  # noqa: E402
 from tfscale.console.transport.commands import NoCommands  # noqa: E402
 from tfscale.console.tui.app import ConsoleApp  # noqa: E402
-from tfscale.core.analysis.diagnostician import Diagnostician  # noqa: E402
 from tfscale.core.cluster.cluster_spec import ClusterSpec  # noqa: E402
 
 BEGIN = 1_800_000_000.0

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
-from tfscale.core.records import GpuSample
+from tfscale.core.records.host_sample import GpuSample
 
 
 class NVMLError(Exception):

@@ -19,7 +19,7 @@ from tfscale.agent.supervision.sessions import kill_session
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.security import ChannelOpener, open_channel
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 W0, W1, W2 = (Task.parse(f"worker:{index}") for index in range(3))

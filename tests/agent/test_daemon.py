@@ -23,7 +23,8 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.records import HostSample, TaskState
+from tfscale.core.records.host_sample import HostSample
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 

@@ -19,7 +19,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import SupervisionError
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2
 
 MakeCluster = Callable[[int], ClusterSpec]

@@ -20,7 +20,7 @@ import grpc.aio
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.task_identity import fingerprint_of
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 from tfscale.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
 

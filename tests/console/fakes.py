@@ -7,6 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -22,27 +23,14 @@ from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources import Inbox
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import Stack
-from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import (
-    Collective,
-    Description,
-    Diagnosis,
-    Exit,
-    Frame,
-    GpuSample,
-    HostSample,
-    Interface,
-    Pressure,
-    ProbeState,
-    ProbeStatus,
-    Stage,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    TaskUsage,
-)
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.host_sample import GpuSample, HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import StepBatch
+from tfscale.core.records.task_status import Exit, Stage, TaskState, TaskStatus
 
 NOW = 1_800_000_000.0
 

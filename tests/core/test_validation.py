@@ -7,7 +7,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
-from tfscale.core.records import StepBatch
+from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.validation import check_counts, check_steps, is_moment
 
 STEPS = StepBatch(1, 1, "chief:0", "worker:1/replica:0", [7, 8], array("d", [1.0, 2.0]), compute=array("f", [0.1, 0.2]))

@@ -27,7 +27,7 @@ from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.task_files import TaskFiles
 from tfscale.core.cluster.task_identity import identity_of
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 TASKS = tuple(Task(Role.WORKER, index) for index in range(3))

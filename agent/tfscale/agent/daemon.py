@@ -46,7 +46,9 @@ from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Description, Farewell, Frame, ProbeStatus, TaskState, TaskStatus
+from tfscale.core.records.frame import Description, Farewell, Frame
+from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.version import installed_version
 

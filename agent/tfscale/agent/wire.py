@@ -19,24 +19,13 @@ from tfscale.agent.placement.seat import SeatReport
 from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
-from tfscale.core.records import (
-    OLDEST_SCHEMA,
-    PHASES,
-    SCHEMA_VERSION,
-    Activity,
-    Collective,
-    Coordinator,
-    Description,
-    Farewell,
-    Frame,
-    ProbeStatus,
-    ProfileOrder,
-    ProfileReport,
-    ProfileStage,
-    TaskState,
-    TaskStatus,
-    Training,
-)
+from tfscale.core.records.frame import Description, Farewell, Frame
+from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.schema import OLDEST_SCHEMA, SCHEMA_VERSION
+from tfscale.core.records.step_batch import PHASES, Coordinator
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.validation import check_counts, check_subject
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited

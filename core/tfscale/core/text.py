@@ -11,7 +11,8 @@ import signal
 import time
 from collections.abc import Sequence
 
-from tfscale.core.records import Display, Exit
+from tfscale.core.records.task_status import Exit
+from tfscale.core.records.training import Display
 from tfscale.core.validation import is_moment
 
 UNKNOWN = "–"

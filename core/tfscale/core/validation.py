@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import LAG_PHASES, Frame, StepBatch
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.step_batch import LAG_PHASES, StepBatch
 
 LATEST = 253_402_300_800.0
 """Unix seconds of the year 10,000, beyond which Python has no dates."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from slow_clusters import NOISES, Cluster, cluster
-from tfscale.core.analysis.baselines.baseline import Baseline
-from tfscale.core.analysis.baselines.run_facts import BaselineKey, RunFacts, Work
-from tfscale.core.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
-from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.console.analysis.baselines.baseline import Baseline
+from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Work
+from tfscale.console.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 
 SHAPES = ((1, 0.02), (1, 0.1), (1, 2.0), (2, 0.1), (8, 0.2), (32, 0.5))
 RATIOS = (1.2, 1.25, 1.3, 1.5)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from rivals import ChangePoint, Detector, Floats, Name, NVRx, TraceML
 from slow_clusters import FAULTS, NOISES, Cluster, cluster
-from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
 
 SHAPES = ((2, 0.1), (4, 0.02), (8, 0.2), (32, 0.5), (8, 2.0), (256, 1.0), (3, 5.0))
 RATIOS = (1.1, 1.3, 2.0, 1.5)

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 from slow_clusters import NOISES, Cluster, cluster
-from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
 
 SHAPES = ((2, 0.05), (3, 0.1), (8, 0.1), (16, 0.5), (32, 0.05), (64, 0.2))
 """(workers, seconds of a step) of the clusters."""

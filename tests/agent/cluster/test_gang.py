@@ -11,7 +11,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.host_failures import HostFailures
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Exit, Stage, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, Stage, TaskState, TaskStatus
 
 
 class FakeMember:

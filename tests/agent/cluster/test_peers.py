@@ -18,7 +18,7 @@ from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 
 
 @pytest.fixture

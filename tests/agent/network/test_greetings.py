@@ -16,7 +16,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Neighbour
+from tfscale.core.records.host_sample import Neighbour
 
 OWN, OTHER = Task.parse("worker:0"), Task.parse("worker:1")
 

@@ -12,7 +12,7 @@ import pytest
 from tfscale.agent.network.peer_links import MOST, PeerLinkCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import PeerLink
+from tfscale.core.records.host_sample import PeerLink
 
 OWN, PEER = "127.0.0.1", "127.0.0.2"
 

@@ -12,7 +12,7 @@ from tfscale.agent.on_demand.profile_requests import ProfileBusy, Profiler, Prof
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.v1 import report_pb2
 
 HELLO = report_pb2.Hello(schema_version=1, task="worker:1", generation=3, attempt=2, pid=1)

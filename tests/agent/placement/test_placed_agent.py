@@ -37,7 +37,7 @@ from tfscale.core.cluster.placement.placement import Placement, parse_placement,
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, placement_pb2, placement_pb2_grpc
 
 MakeSettings = Callable[..., AgentSettings]

@@ -17,7 +17,7 @@ from running_agents import W0, W1, W2, agent, command, runs, status_when
 from tfscale.agent.preflight.task_port import Sink
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2
 
 Settings = Callable[..., AgentSettings]

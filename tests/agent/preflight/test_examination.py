@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2, preflight_pb2, preflight_pb2_grpc, telemetry_pb2
 
 Settings = Callable[..., AgentSettings]

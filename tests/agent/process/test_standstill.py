@@ -4,7 +4,7 @@ import pytest
 from tfscale.agent.on_demand.stack_requests import StackDump, StackUnavailable
 from tfscale.agent.process import standstill
 from tfscale.agent.process.standstill import StandstillWatch
-from tfscale.core.records import Collective
+from tfscale.core.records.probe_status import Collective
 
 STACKS = 'Main thread (most recent call first):\n  File "/home/me/train.py", line 12 in <module>'
 PLACE = "its program stands at train.py, line 12 (<module>)"

@@ -19,7 +19,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 POLICY = RecoveryPolicy(dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=0.2, most_backoff=0.2)
 

@@ -6,7 +6,7 @@ from tfscale.agent.recovery.failure_report import FailureReport, shortened
 from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 W0, W1, W2 = (Task.parse(f"worker:{index}") for index in range(3))
 ABORTED = ("InternalError: Collective ops is aborted by: a peer is gone",)

@@ -6,7 +6,7 @@ import pytest
 from tfscale.agent.recovery.restart_rule import why_left
 from tfscale.core.cluster.recovery_policy import RestartPolicy
 from tfscale.core.failure.task_failure import Failure, failure_of
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 ALWAYS, ON_FAILURE, NEVER, EXIT_CODE = RestartPolicy
 

@@ -20,6 +20,8 @@ from report_connection import Connection, connected
 from running_agents import W1, agent, runs, status_when
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
+from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow, frame
+from tfscale.console.analysis.restarts import restart_watch, step_rate, worth_restarting
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, PolicyTold
 from tfscale.console.engine.model import Snapshot
@@ -28,12 +30,11 @@ from tfscale.console.engine.straggler_policy import StragglerPolicy
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands
-from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow, frame
-from tfscale.core.analysis.restarts import restart_watch, step_rate, worth_restarting
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import Diagnosis, TaskState
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import TaskState
 from tfscale.core.wire.convert import message_of
 from tfscale.v1 import report_pb2, telemetry_pb2
 

@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 POLICY = RecoveryPolicy(
     dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=20.0, most_backoff=20.0, on_straggler=OnStraggler.RESTART

@@ -24,7 +24,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
 from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.failure import hang_limits
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 MakeSettings = Callable[..., AgentSettings]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from tfscale.agent.recovery.watchdog import Watchdog
 from tfscale.core.failure.hang_limits import BUSY, GAPS, SHORTEST
-from tfscale.core.records import ActivityKind
+from tfscale.core.records.probe_status import ActivityKind
 
 FIRST = (1, 1)
 

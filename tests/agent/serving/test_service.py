@@ -24,7 +24,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
 
 STACK_SIGNAL = signal.SIGRTMIN + 5

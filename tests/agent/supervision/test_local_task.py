@@ -17,7 +17,7 @@ from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 
 
 @pytest.fixture

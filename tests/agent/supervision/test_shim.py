@@ -12,7 +12,7 @@ from tfscale.agent.supervision import shim
 from tfscale.agent.supervision.shim_process import _ROOT, Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.supervisor import Supervisor
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 
 
 def python(program: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 from tfscale.agent.supervision.shim_process import Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 
 
 def python(program: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "how-it-works" / "ownership.md"
 ARROW = re.compile(r"^ {4}([A-Z]+) +--> ([A-Z |]+?)(?:  .*)?$", re.MULTILINE)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.absent_probe import AbsentProbe, absent_probe
-from tfscale.core.records import ProbeState
+from tfscale.core.records.probe_status import ProbeState
 
 SITE = str(probe_site())
 COMPLETE = {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": "/nothing", "PYTHONPATH": f"{SITE}:/mine"}

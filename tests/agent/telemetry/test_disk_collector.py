@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.telemetry.disk_collector import DiskCollector
-from tfscale.core.records import Disk
+from tfscale.core.records.host_sample import Disk
 
 WRITTEN = 8 << 20
 

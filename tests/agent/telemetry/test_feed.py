@@ -2,7 +2,8 @@ import asyncio
 
 from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
 from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
-from tfscale.core.records import Frame, TaskState, TaskStatus
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import telemetry_pb2
 
 

@@ -13,7 +13,8 @@ from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.telemetry import probe_reports
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState
+from tfscale.core.records.training import Training
 from tfscale.core.wire.framing import framed
 from tfscale.v1 import report_pb2, telemetry_pb2
 

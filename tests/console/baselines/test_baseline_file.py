@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tfscale.console.analysis.baselines.baseline import Baseline
+from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Work
 from tfscale.console.baselines.baseline_file import (
     MOST,
     MOST_BYTES,
@@ -19,8 +21,6 @@ from tfscale.console.baselines.baseline_file import (
     fastest_of_each,
     open_baselines,
 )
-from tfscale.core.analysis.baselines.baseline import Baseline
-from tfscale.core.analysis.baselines.run_facts import BaselineKey, RunFacts, Work
 
 KEY = BaselineKey("train.py, MultiWorkerMirroredStrategy, 400 bytes", 4, "16 cores, no GPU, 1 a host")
 FACTS = RunFacts(Work(64, dtype_policy="mixed_bfloat16"), "2.17.0", "Keras 3.5", ("python", "train.py"), ("a", "b"))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import fakes
+from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.baselines.baseline_file import NAME, BaselineFile, open_baselines
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
@@ -17,10 +18,9 @@ from tfscale.console.engine.state_factory import resilient_states
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import connect, connect_to
-from tfscale.core.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import HostSample
+from tfscale.core.records.host_sample import HostSample
 
 ALONE = Task.parse("worker:0")
 

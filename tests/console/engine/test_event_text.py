@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import KINDS
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.core.analysis.findings import KINDS
-from tfscale.core.records import Diagnosis, Stage, TaskState
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import Stage, TaskState
 
 
 def test_a_status_names_its_attempt_and_reason() -> None:

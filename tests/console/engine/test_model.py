@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import fakes
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link, Snapshot, TaskView
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import TaskState
+from tfscale.core.records.task_status import TaskState
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 SPEC = fakes.spec(2)

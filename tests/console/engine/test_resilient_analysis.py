@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.resilient_analysis import ResilientAnalysis
 from tfscale.console.engine.state import ClusterState
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Frame
+from tfscale.core.records.frame import Frame
 
 SPEC = fakes.spec(2)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -17,11 +18,11 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
-from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import Exit, Stage, TaskState
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 SPEC = fakes.spec(2)

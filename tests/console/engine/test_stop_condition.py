@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.events import (
     FrameArrived,
 )
 from tfscale.console.engine.stop_condition import StopCondition
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)

@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import fakes
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.findings import Findings
+from tfscale.console.analysis.restarts.worth_restarting import LASTS
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import (
     AgentDescribed,
@@ -24,13 +27,11 @@ from tfscale.console.sources import Inbox
 from tfscale.console.sources.source_factory import ClusterConnection, connect
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, NoCommands
-from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.analysis.restarts.worth_restarting import LASTS
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Diagnosis, Stage
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import Stage
 
 SPEC = fakes.spec(3)
 SLOW = fakes.worker(1)

@@ -12,12 +12,12 @@ from pathlib import Path
 import fakes
 import pytest
 from fake_agent import FakeCluster
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.outputs import JsonLines
-from tfscale.core.analysis.stragglers.straggler_rule import Suspect
-from tfscale.core.records import Exit, TaskState
+from tfscale.core.records.task_status import Exit, TaskState
 from tfscale.core.wire.json_records import frame_from_json
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]

@@ -14,7 +14,7 @@ import fakes
 import pytest
 from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 
 def told(diagnosis: Diagnosis) -> dict[str, object]:

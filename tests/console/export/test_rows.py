@@ -16,7 +16,7 @@ from tfscale.console.engine.events import (
     SecondPassed,
 )
 from tfscale.console.export import rows
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)

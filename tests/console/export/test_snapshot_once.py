@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import fakes
+from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.console.engine.events import (
     FrameArrived,
 )
 from tfscale.console.engine.stop_condition import is_explained
 from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
-from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)

@@ -8,7 +8,7 @@ import fakes
 import pytest
 from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.wire import frames
-from tfscale.core.records import GpuSample, HostSample, Interface
+from tfscale.core.records.host_sample import GpuSample, HostSample, Interface
 
 FIRST = fakes.worker(0)
 HOST = HostSample(0.25, 8, None, 1, 2, 0, interfaces=(Interface("a", 1.0, 2.0, None), Interface("b", 10.0, 20.0, None)))

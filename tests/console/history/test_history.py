@@ -12,7 +12,11 @@ import pytest
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.history.history import SECONDS, History
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import Frame, GpuSample, StepBatch, TaskState, Training
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import GpuSample
+from tfscale.core.records.step_batch import StepBatch
+from tfscale.core.records.task_status import TaskState
+from tfscale.core.records.training import Training
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 PHASES = {"update": 0.01, "host": 0.02, "input": 0.03, "compute": 0.1, "reduce": 0.05}

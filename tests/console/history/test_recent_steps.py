@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import PHASES, StepBatch
+from tfscale.core.records.step_batch import PHASES, StepBatch
 
 TASKS = [fakes.worker(index) for index in range(4)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.report.finding_ledger import FindingLedger
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 SLOW = Diagnosis(
     "straggler", "worker:3", 30.0, None, "warning", "worker:3 is 1.3x slower", {"slowdown": 1.25, "cause": "thermal"}

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.console.report import report_command
 from tfscale.console.report.measured_scaling import scaling_over_runs
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
-from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.phase_simulation import Simulation
 from tfscale.core.wire.json_records import frame_to_json
 
 

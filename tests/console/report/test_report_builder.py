@@ -18,6 +18,8 @@ import fakes
 import numpy as np
 import pytest
 from simulated_runs import simulated
+from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state_factory import states
@@ -30,20 +32,11 @@ from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.phase_simulation import Simulation, Slow
-from tfscale.core.records import (
-    TRAINING_DISPLAYS,
-    Activity,
-    ActivityKind,
-    Collective,
-    Diagnosis,
-    Frame,
-    ProbeState,
-    ProbeStatus,
-    TaskState,
-    TaskStatus,
-)
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import TRAINING_DISPLAYS
 from tfscale.core.text import moment
 from tfscale.core.wire.json_records import frame_to_json
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.run.goodput import BUCKETS
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.console.report.verdict import length, verdict
-from tfscale.core.analysis.run.goodput import BUCKETS
 from tfscale.core.cluster.gpu_price import GpuPrice
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 DAY = 86400.0
 

@@ -15,7 +15,7 @@ from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)

@@ -16,7 +16,9 @@ from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import SCHEMA_VERSION, ProbeState, TaskState
+from tfscale.core.records.probe_status import ProbeState
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2
 
 OLDER = Path(__file__).parents[2] / "data" / "agent_of_2026-11-23.bin"

@@ -15,7 +15,9 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulated import SimulatedSource, simulated_spec
 from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Diagnosis, Frame, TaskState
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.task_status import TaskState
 
 
 def frames(events: list[Event], task: str) -> list[Frame]:

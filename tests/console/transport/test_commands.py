@@ -8,7 +8,7 @@ from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.task_identity import fingerprint_of
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 

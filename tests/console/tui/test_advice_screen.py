@@ -7,10 +7,10 @@ from dataclasses import replace
 import fakes
 import pages
 import pytest
+from tfscale.console.analysis.findings import Findings
+from tfscale.console.analysis.run.recommendations import Recommendations, recommend
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.advice_screen import load_of_snapshot
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.analysis.run.recommendations import Recommendations, recommend
 
 
 def snapshot_of(case: str) -> Snapshot:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tfscale.console.analysis.run.scaling import ring_forecast
 from tfscale.console.tui.widgets.appearance.theme import ASCII, Appearance
 from tfscale.console.tui.widgets.charts import area_chart, scaling_chart
-from tfscale.core.analysis.run.scaling import ring_forecast
 
 LETTERS = Appearance(glyphs=ASCII, letters=True)
 

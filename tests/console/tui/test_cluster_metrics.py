@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, loss
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 
 
 def test_efficiency_is_own_work_over_the_step() -> None:

@@ -23,7 +23,7 @@ from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 from waiting import settled, until
 
 

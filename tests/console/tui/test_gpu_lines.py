@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import fakes
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.tui.widgets.panes import gpu_lines
-from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster.cluster_spec import Address
-from tfscale.core.records import GpuSample, Interface
+from tfscale.core.records.host_sample import GpuSample, Interface
 
 GPU = GpuSample(0, "GPU-0", "NVIDIA A100", 0.93, 33_000_000_000, 40_000_000_000, 310.0, 400.0, 66.0, 1_200_000_000)
 

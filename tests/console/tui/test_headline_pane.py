@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.events import Event, LinkState, SecondPassed
 from tfscale.console.engine.model import Link, Snapshot
 from tfscale.console.engine.state import ClusterState
@@ -13,9 +15,7 @@ from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.sources.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
-from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.stragglers.straggler_rule import Suspect
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import clock
 
 BEGIN = fakes.NOW

@@ -24,7 +24,8 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.step_timeline import sentence, timeline
 from tfscale.console.tui.widgets.panes.headline_pane import headline_lines
 from tfscale.console.wire import frames
-from tfscale.core.records import PHASES, Frame, StepBatch
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.step_batch import PHASES, StepBatch
 
 MANY, FEW = 70, 3
 SECONDS = 6

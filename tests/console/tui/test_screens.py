@@ -13,6 +13,7 @@ from typing import Any
 import fakes
 import pytest
 from textual.widgets import Input, Static
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event
 from tfscale.console.engine.state import ClusterState
@@ -23,9 +24,8 @@ from tfscale.console.tui.screens.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
-from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 from waiting import settled, still, until
 
 CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSpec], Findings]]] = {

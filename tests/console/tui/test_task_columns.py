@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
 from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout, usual
-from tfscale.core.analysis.steps.staleness import Staleness
-from tfscale.core.records import TRAINING_DISPLAYS, Disk, GpuSample, Training
+from tfscale.core.records.host_sample import Disk, GpuSample
+from tfscale.core.records.training import TRAINING_DISPLAYS, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 

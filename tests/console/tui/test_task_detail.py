@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
 from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Scene
-from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.steps.staleness import Staleness
-from tfscale.core.records import Disk, Exit, TaskState
+from tfscale.core.records.host_sample import Disk
+from tfscale.core.records.task_status import Exit, TaskState
 
 SPEC = fakes.spec(2)
 FIRST = fakes.worker(0)

@@ -10,7 +10,7 @@ from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.widgets.panes.worker_functions import facts
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Coordinator, ServerTraffic, WorkerFunctions
+from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
 
 TASKS = [Task.parse(name) for name in ("chief:0", "worker:0", "worker:1", "ps:0")]
 AT = fakes.NOW

@@ -11,23 +11,12 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from tfscale.console.wire import frames
-from tfscale.core.records import (
-    Activity,
-    ActivityKind,
-    Coordinator,
-    Disk,
-    Exit,
-    Frame,
-    GpuSample,
-    HostSample,
-    Interface,
-    Pressure,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    TaskUsage,
-    Training,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import Disk, GpuSample, HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.probe_status import Activity, ActivityKind
+from tfscale.core.records.step_batch import Coordinator, StepBatch
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.v1 import agent_pb2, arrival_pb2, telemetry_pb2
 
 FIRST = fakes.worker(0)

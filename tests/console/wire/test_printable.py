@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import fakes
 from tfscale.console.wire import calls, frames
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.v1 import agent_pb2
 
 

@@ -7,26 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import (
-    Activity,
-    ActivityKind,
-    Coordinator,
-    Disk,
-    Exit,
-    Frame,
-    GpuSample,
-    HostSample,
-    Interface,
-    Pressure,
-    ProbeState,
-    ProbeStatus,
-    ServerTraffic,
-    TaskState,
-    TaskStatus,
-    TaskUsage,
-    Training,
-    WorkerFunctions,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import Disk, GpuSample, HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.probe_status import Activity, ActivityKind, ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, telemetry_pb2
 

@@ -5,24 +5,14 @@ import math
 from array import array
 
 import pytest
-from tfscale.core.records import (
-    SCHEMA_VERSION,
-    Activity,
-    ActivityKind,
-    Collective,
-    Diagnosis,
-    Exit,
-    Frame,
-    HostSample,
-    Interface,
-    Pressure,
-    ProbeState,
-    ProbeStatus,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    Training,
-)
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import HostSample, Interface, Pressure
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.step_batch import StepBatch
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.wire.json_records import SchemaError, diagnosis_to_json, frame_from_json, frame_to_json
 
 FRAME = Frame(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfscale.core.records import TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 
 from faults.fault import Expectation, Fault, Unexpected
 from faults.seats import SPARE

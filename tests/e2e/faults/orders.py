@@ -15,7 +15,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
-from tfscale.core.records import TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 T = TypeVar("T")

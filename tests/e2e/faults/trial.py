@@ -21,7 +21,7 @@ from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.core.cluster.cluster_spec import ClusterSpec, load_cluster
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 
 from faults import orders
 from faults.fault import Setup

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tfscale.core.records import Devices
+from tfscale.core.records.probe_status import Devices
 
 pytestmark = pytest.mark.tensorflow
 CUDA = {"is_cuda_build": True, "cuda_version": "12.5.1", "cudnn_version": "9"}

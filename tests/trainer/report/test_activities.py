@@ -3,7 +3,7 @@
 import time
 from contextlib import suppress
 
-from tfscale.core.records import Activity
+from tfscale.core.records.probe_status import Activity
 from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, EVALUATION, Activities, Announcer
 
 

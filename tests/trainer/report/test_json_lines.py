@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire as agent_wire
-from tfscale.core.records import Activity, ActivityKind, Collective, Frame, ProbeState, Training
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState
+from tfscale.core.records.training import Training
 from tfscale.core.wire.json_records import frame_from_json
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire

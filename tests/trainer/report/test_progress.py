@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 
 pytest.importorskip("tensorflow")
 from tfscale.trainer.probe.report.progress import Progress

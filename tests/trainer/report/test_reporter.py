@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from local_cluster import wait_until
 from report_listener import ReportListener, next_report
-from tfscale.core.records import Collective, ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.probe_status import Collective
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import reporter as reporter_module

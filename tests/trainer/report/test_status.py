@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tfscale.core.records import ProbeState
+from tfscale.core.records.probe_status import ProbeState
 from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tfscale.core.records import Collective, Training
+from tfscale.core.records.probe_status import Collective
+from tfscale.core.records.training import Training
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport

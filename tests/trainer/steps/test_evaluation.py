@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tfscale.core.records import Activity, ActivityKind
+from tfscale.core.records.probe_status import Activity, ActivityKind
 from tfscale.trainer.probe.steps.evaluation import Evaluation
 
 KIND = ActivityKind.EVALUATION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tfscale.core.records import Gradients
+from tfscale.core.records.training import Gradients
 from tfscale.trainer.probe.steps.gradient_watch import GradientWatch, NonFinite
 from tfscale.trainer.probe.steps.step import Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tfscale.core.records import Collective
+from tfscale.core.records.probe_status import Collective
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.step_columns import step_batches
 from tfscale.trainer.probe.steps.stage_steps import StageSteps

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_rows import MS, Loop, loops, usual
-from tfscale.core.records import Activity
+from tfscale.core.records.probe_status import Activity
 from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.report.step_columns import batches, without_phases
 from tfscale.trainer.probe.rows.native import library

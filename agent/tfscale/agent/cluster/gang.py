@@ -24,7 +24,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
 _PROOF = 3.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tfscale.agent.cluster.journal import Intent
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 
 _logger = logging.getLogger(__name__)
 

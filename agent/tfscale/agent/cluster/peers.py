@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
-from tfscale.core.records import TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Protocol
 from tfscale.agent.hand_over import HAND_OVER
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import GpuSample
+from tfscale.core.records.host_sample import GpuSample
 
 
 class Life(Protocol):

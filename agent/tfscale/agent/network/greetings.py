@@ -16,7 +16,7 @@ from typing import Protocol
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.neighbours import neighbours
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Neighbour
+from tfscale.core.records.host_sample import Neighbour
 
 PERIOD = 2.0
 """Seconds from one greeting to the next. Measured with two neighbours: each second, greetings alone cost 0.75 % of a

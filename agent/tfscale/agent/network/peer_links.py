@@ -15,7 +15,7 @@ from tfscale.agent.network.tcp_sockets import TcpSocket, established
 from tfscale.agent.telemetry.collector_thread import CollectorThread
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import PeerLink
+from tfscale.core.records.host_sample import PeerLink
 
 MOST = 8
 """Most peers that a sample tells of, those that are busiest: a ring has two, a parameter server as many as there are

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 
 LONGEST_SECONDS = 60.0
 """Longest profile: a busy program adds megabytes a second, which stay in its memory until they are written."""

@@ -18,7 +18,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS
 from tfscale.core.preflight.examination import Examination, FolderSpace, ResolvedName
-from tfscale.core.records import ProbeStatus
+from tfscale.core.records.probe_status import ProbeStatus
 
 _NAMES_PATIENCE = 5.0
 """Seconds for all names of the cluster's hosts."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.process.standing_place import standing_place
-from tfscale.core.records import Collective
+from tfscale.core.records.probe_status import Collective
 
 STILL = 4.0
 """Seconds without progress after which the stacks are asked for (chosen: the first sentence about it has come)."""

@@ -31,7 +31,7 @@ from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_resta
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.task_failure import SETTLE
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.core.failure.task_failure import Failure, failure_of
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import duration
 
 _MOST_LINES = 16

@@ -23,7 +23,7 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 
 GAVE_UP = 93
 """Exit status of an agent that ends with its task where no other restart follows: as NVIDIA's `do not requeue`."""

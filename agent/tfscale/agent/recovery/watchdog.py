@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfscale.core.failure.hang_limits import BUSY, hang_limit
-from tfscale.core.records import ActivityKind
+from tfscale.core.records.probe_status import ActivityKind
 
 _WARM_UP = 5
 """First steps of an attempt from whose pauses nothing is learnt: graphs are compiled in them."""

@@ -31,7 +31,8 @@ from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.records import OLDEST_SCHEMA, Description
+from tfscale.core.records.frame import Description
+from tfscale.core.records.schema import OLDEST_SCHEMA
 from tfscale.core.text import bounded
 from tfscale.core.wire.convert import WireError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_pb2

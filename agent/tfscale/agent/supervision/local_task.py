@@ -19,7 +19,7 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 
 _logger = logging.getLogger(__name__)
 _MOST_AHEAD = 1 << 20

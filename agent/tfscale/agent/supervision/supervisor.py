@@ -28,7 +28,7 @@ from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
 from tfscale.core.log_clues import last_words
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})

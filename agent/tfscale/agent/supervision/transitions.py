@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from tfscale.core.log_clues import EXPLAINED, find_clue
-from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.STARTING}),

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 from tfscale.agent.probe_install import MODULE
 from tfscale.agent.supervision.task_environment import probe_site
-from tfscale.core.records import ProbeState, ProbeStatus
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 _logger = logging.getLogger(__name__)
 _TENSORFLOW = "/libtensorflow"

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from tfscale.agent.telemetry.collector_thread import CollectorThread
-from tfscale.core.records import Disk
+from tfscale.core.records.host_sample import Disk
 
 _SECTOR_BYTES = 512
 """Unit of /proc/diskstats, whatever the disk's own sectors are."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
 from tfscale.agent.wire import EncodedFrame
-from tfscale.core.records import Farewell
+from tfscale.core.records.frame import Farewell
 
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""

@@ -13,7 +13,7 @@ from tfscale.agent.telemetry.collector_thread import CollectorThread
 from tfscale.agent.telemetry.gpu_topology import ways_of
 from tfscale.agent.telemetry.nvlinks import NvLinks
 from tfscale.agent.telemetry.nvml_call import ask
-from tfscale.core.records import GpuSample
+from tfscale.core.records.host_sample import GpuSample
 
 _logger = logging.getLogger(__name__)
 _ERROR_SHOWN = 600.0

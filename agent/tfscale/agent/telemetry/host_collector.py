@@ -14,7 +14,7 @@ from tfscale.agent.process.blocked_threads import BlockedThreadsWatch
 from tfscale.agent.process.frozen_group import is_frozen
 from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in, number_after
 from tfscale.agent.process.task_cgroup import TaskCgroup
-from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.host_sample import HostSample, Interface, Pressure, TaskUsage
 
 _REFRESH = 5.0
 """Seconds after which the task's processes and the interfaces' speeds are listed again, which is expensive."""

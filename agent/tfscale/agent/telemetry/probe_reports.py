@@ -20,16 +20,10 @@ from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.log_clues import UNMEASURED, UNTRAINED
-from tfscale.core.records import (
-    SCHEMA_VERSION,
-    Activity,
-    ActivityKind,
-    Collective,
-    Coordinator,
-    ProbeState,
-    ProbeStatus,
-    Training,
-)
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.step_batch import Coordinator
+from tfscale.core.records.training import Training
 from tfscale.core.text import clock
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import FramingError

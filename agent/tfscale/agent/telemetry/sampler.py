@@ -11,7 +11,7 @@ from tfscale.agent.telemetry.disk_collector import DiskCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import GpuSample, HostSample, Neighbour
+from tfscale.core.records.host_sample import GpuSample, HostSample, Neighbour
 
 
 class Sampler:

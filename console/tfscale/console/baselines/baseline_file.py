@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfscale.console.analysis.baselines.baseline import PARTS, Baseline
+from tfscale.console.analysis.baselines.run_facts import BaselineKey, Work
 from tfscale.console.settings.state_folder import state_folder
-from tfscale.core.analysis.baselines.baseline import PARTS, Baseline
-from tfscale.core.analysis.baselines.run_facts import BaselineKey, Work
 from tfscale.core.validation import is_moment
 from tfscale.core.wire.json_records import SchemaError, decode, encode
 

@@ -12,7 +12,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.preflight.checkup import Answer, Checkup, Fault
 from tfscale.core.preflight.examination import Examination
 from tfscale.core.preflight.faults import tells
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.text import bit_rate, data_size, plural
 
 _COLUMNS = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.core.records import Diagnosis, Stage, TaskState, TaskStatus
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 from tfscale.core.text import elapsed, exit_phrase
 
 _ENDS = {

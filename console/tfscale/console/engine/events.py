@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Description, Frame, Stage
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.task_status import Stage
 
 
 class LinkState(StrEnum):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tfscale.console.analysis.condition.process_doing import Doing
+from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.run.technique_words import technique_words
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
-from tfscale.core.analysis.condition.process_doing import Doing
-from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.run.technique_words import technique_words
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.task_status import TaskState, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

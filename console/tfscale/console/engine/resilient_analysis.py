@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.state import Analysis
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Description, Frame
+from tfscale.core.records.frame import Description, Frame
 
 
 class ResilientAnalysis:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tfscale.console.analysis.condition.process_doing import Doing
+from tfscale.console.analysis.findings import Findings, SubjectSummary, has_become_a_hang
+from tfscale.console.analysis.steps.pipeline_stages import is_stage
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
     AgentDescribed,
@@ -20,14 +23,13 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
 from tfscale.console.history.history import History
-from tfscale.core.analysis.condition.process_doing import Doing
-from tfscale.core.analysis.findings import Findings, SubjectSummary, has_become_a_hang
-from tfscale.core.analysis.steps.pipeline_stages import is_stage
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.place_rule import moves
 from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
-from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 
 ENTRIES_KEPT = 1000
 OUTCOME_SHOWN = 12.0

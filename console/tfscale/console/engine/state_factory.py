@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tfscale.console.analysis.baselines.baseline import BaselineStore
+from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.engine.resilient_analysis import ResilientAnalysis
 from tfscale.console.engine.state import ClusterState
-from tfscale.core.analysis.baselines.baseline import BaselineStore
-from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 

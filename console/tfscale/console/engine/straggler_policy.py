@@ -1,7 +1,7 @@
 """The policy `on_straggler`, carried out by a live console: a worker that makes the others wait is restarted unasked.
 
 The lead's agent describes the policy, and restarts; which straggler is worth it is decided by the rule in
-`core/analysis/restarts/worth_restarting.py`. docs/how-it-works/ownership.md#a-slow-worker.
+`console/analysis/restarts/worth_restarting.py`. docs/how-it-works/ownership.md#a-slow-worker.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from tfscale.console.analysis.condition.cluster_condition import Condition
+from tfscale.console.analysis.restarts import worth_restarting
+from tfscale.console.analysis.restarts.worth_restarting import PolicyRestart
 from tfscale.console.engine.checkpoint_age import checkpoint_age
 from tfscale.console.engine.events import CommandProgressed, PolicyTold
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.sources import Inbox
-from tfscale.core.analysis.condition.cluster_condition import Condition
-from tfscale.core.analysis.restarts import worth_restarting
-from tfscale.core.analysis.restarts.worth_restarting import PolicyRestart
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.recovery_policy import OnStraggler
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 _AGAIN = 600.0
 """Seconds after a refusal until the lead is asked again for the same straggler (chosen)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.model import Snapshot
@@ -12,7 +13,6 @@ from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Output
-from tfscale.core.analysis.stragglers.straggler_rule import Suspect
 from tfscale.core.cluster.task import Task
 from tfscale.core.wire.json_records import Json
 

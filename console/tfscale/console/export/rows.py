@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect
+from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -18,10 +20,11 @@ from tfscale.console.engine.events import (
     LinkChanged,
     PolicyTold,
 )
-from tfscale.core.analysis.stragglers.straggler_rule import Suspect
-from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.core.version import installed_version
 from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json
 

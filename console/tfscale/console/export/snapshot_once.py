@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from tfscale.console.analysis.findings import SEVERITIES
+from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well, is_explained
-from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.analysis.stragglers.straggler_words import looks_slow
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
 PATIENCE = 6

@@ -12,7 +12,7 @@ from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 
 _logger = logging.getLogger(__name__)
 TASK_COMMANDS = ("stack", "profile", *VERBS)

@@ -13,15 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.run.cluster_context import MANY
+from tfscale.console.analysis.steps.arrays import concatenated, valid_durations, valid_times
 from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
 from tfscale.console.history.transfer_series import TransferSeries
 from tfscale.console.wire.frames import ArrivedCounters
-from tfscale.core.analysis.run.cluster_context import MANY
-from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import PHASES, TRAINING_DISPLAYS, Frame, StepBatch, TaskStatus
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.records.task_status import TaskStatus
+from tfscale.core.records.training import TRAINING_DISPLAYS
 
 SECONDS = 600
 """Seconds that are kept."""

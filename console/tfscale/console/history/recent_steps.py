@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.core.analysis.steps.step_table import StepTable
+from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import StepBatch
+from tfscale.core.records.step_batch import StepBatch
 
 _FEWEST_KEPT, _MOST_KEPT = 160, 2_000
 """Steps of each task. When the table is full the oldest quarter goes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tfscale.console.engine.events import Event, FrameArrived
-from tfscale.core.records import StepBatch
+from tfscale.core.records.step_batch import StepBatch
 
 WEEK = 7 * 86_400.0
 WEEKLY = 5_000_000_000

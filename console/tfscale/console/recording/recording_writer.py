@@ -16,7 +16,7 @@ from tfscale.console.wire.entries import Header, encode, encode_header
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.version import installed_version
 
 CHAPTER = 60.0

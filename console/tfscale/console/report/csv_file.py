@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import PHASES
+from tfscale.core.records.step_batch import PHASES
 
 NEEDED = ("step", "worker", "input_s", "compute_s", "reduce_s", "update_s")
 OPTIONAL = ("host_s", "group")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.core.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
-from tfscale.core.analysis.remedies import first_step
-from tfscale.core.analysis.run.live_cost import loss_of
-from tfscale.core.analysis.stragglers.straggler_words import sets_of
+from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
+from tfscale.console.analysis.remedies import first_step
+from tfscale.console.analysis.run.live_cost import loss_of
+from tfscale.console.analysis.stragglers.straggler_words import sets_of
 from tfscale.core.cluster.task import subject_order
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 
 _MINUTE = 60.0
 _LONGEST = 10.0

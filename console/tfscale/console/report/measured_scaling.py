@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tfscale.console.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 from tfscale.console.report.run_report import RunGroup
-from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.run.load import load_of
+from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Snapshot
@@ -19,23 +24,13 @@ from tfscale.console.report.csv_file import MeasuredGroup
 from tfscale.console.report.finding_ledger import FindingLedger, ReportedFinding
 from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
-from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.run.load import load_of
-from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
-from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task, subject_order
-from tfscale.core.records import (
-    PHASES,
-    Frame,
-    ProbeState,
-    ProbeStatus,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    training_numbers,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import training_numbers
 from tfscale.core.text import clock, moment
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.run.scaling import Forecast
 from tfscale.console.report.finding_ledger import ReportedFinding
-from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.run.scaling import Forecast
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, moment
 
 PARTS = ("update", "host", "input", "compute", "transfer", "wait")

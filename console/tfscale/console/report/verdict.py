@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.run.goodput import PRODUCTIVE
+from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import RunGroup
-from tfscale.core.analysis.causes.cause_words import IN_A_WORD
-from tfscale.core.analysis.run.goodput import PRODUCTIVE
-from tfscale.core.analysis.stragglers.straggler_words import names_of
 from tfscale.core.text import duration
 
 _NOUNS = {

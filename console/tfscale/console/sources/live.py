@@ -18,7 +18,8 @@ from tfscale.console.transport.channels import Channels
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import OLDEST_SCHEMA, SCHEMA_VERSION, Description, Farewell
+from tfscale.core.records.frame import Description, Farewell
+from tfscale.core.records.schema import OLDEST_SCHEMA, SCHEMA_VERSION
 from tfscale.core.text import clock
 
 _logger = logging.getLogger(__name__)

@@ -12,34 +12,18 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
 from tfscale.console.sources.simulated_steps import SimulatedSteps
-from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import (
-    PHASES,
-    TRAINING_DISPLAYS,
-    Collective,
-    Description,
-    Devices,
-    Disk,
-    Exit,
-    Frame,
-    GpuSample,
-    Gradients,
-    HostSample,
-    Interface,
-    Pressure,
-    ProbeState,
-    ProbeStatus,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    TaskUsage,
-    Training,
-)
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.host_sample import Disk, GpuSample, HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.probe_status import Collective, Devices, ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.training import TRAINING_DISPLAYS, Gradients, Training
 
 _ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import LAG_PHASES
+from tfscale.core.records.step_batch import LAG_PHASES
 
 KINDS = {
     "kill": "its process is killed, and the others abort 2 s later",

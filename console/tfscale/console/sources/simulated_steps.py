@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
-from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
-from tfscale.core.analysis.steps.step_table import Floats
-from tfscale.core.records import PHASES
+from tfscale.core.records.step_batch import PHASES
 
 _PART = 1.0
 """Seconds that are simulated at a time."""

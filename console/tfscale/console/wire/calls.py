@@ -11,7 +11,9 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
-from tfscale.core.records import SCHEMA_VERSION, Description, Farewell, Stage
+from tfscale.core.records.frame import Description, Farewell
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.task_status import Stage
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, placement_pb2, preflight_pb2, report_pb2

@@ -18,7 +18,7 @@ from tfscale.console.engine.events import (
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited

@@ -14,23 +14,12 @@ from typing import Any
 
 from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
-from tfscale.core.records import (
-    UNHEARD,
-    Activity,
-    Collective,
-    Coordinator,
-    Counters,
-    Frame,
-    GpuSample,
-    HostSample,
-    PeerLink,
-    ProbeState,
-    ProbeStatus,
-    StepBatch,
-    TaskState,
-    TaskStatus,
-    Training,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import UNHEARD, Counters, GpuSample, HostSample, PeerLink
+from tfscale.core.records.probe_status import Activity, Collective, ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import Coordinator, StepBatch
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.text import printable
 from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of

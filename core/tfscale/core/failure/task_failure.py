@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfscale.core.log_clues import PEER, Clue, find_clue
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import signal_name
 
 SETTLE = 3.0

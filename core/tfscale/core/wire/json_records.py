@@ -16,7 +16,10 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.validation import check_frame
 
 Json = dict[str, Any]

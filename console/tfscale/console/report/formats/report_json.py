@@ -8,7 +8,7 @@ from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.report.verdict import verdict
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
 

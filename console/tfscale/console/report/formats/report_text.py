@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.report.verdict import length, verdict
-from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.run.goodput import PRODUCTIVE
-from tfscale.core.records import TRAINING_DISPLAYS
+from tfscale.core.records.training import TRAINING_DISPLAYS
 from tfscale.core.text import displayed, duration
 
 COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")

@@ -12,10 +12,10 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.steps.phases import medians
+from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.report.measured_scaling import MeasuredScaling
 from tfscale.console.report.run_report import PARTS, RunGroup, RunReport
-from tfscale.core.analysis.steps.phases import medians
-from tfscale.core.analysis.stragglers.straggler_words import names_of
 from tfscale.core.text import duration
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles
-from tfscale.core.records import Stage
+from tfscale.core.records.task_status import Stage
 from tfscale.core.text import data_size
 
 

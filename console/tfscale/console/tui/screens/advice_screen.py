@@ -10,6 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
+from tfscale.console.analysis.remedies import MOSTLY, Remedy, first_step
+from tfscale.console.analysis.run.load import Load, load_of
+from tfscale.console.analysis.run.recommendations import Recommendations, recommend, speedup
+from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
@@ -19,12 +23,8 @@ from tfscale.console.tui.widgets.charts.scaling_chart import draw
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
-from tfscale.core.analysis.remedies import MOSTLY, Remedy, first_step
-from tfscale.core.analysis.run.load import Load, load_of
-from tfscale.core.analysis.run.recommendations import Recommendations, recommend, speedup
-from tfscale.core.analysis.run.scaling import nearest_published
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import step_time
 
 _WIDE = 150

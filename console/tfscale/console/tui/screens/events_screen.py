@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
+from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
@@ -20,7 +21,6 @@ from tfscale.console.tui.widgets.panes.event_list import EventList, is_wanted
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.table.input_line import InputLine
-from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import plural
 

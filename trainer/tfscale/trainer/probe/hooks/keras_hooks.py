@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfscale.core.records import ActivityKind
+from tfscale.core.records.probe_status import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.feature import Feature
 from tfscale.trainer.probe.graph.distribution import distribution_of

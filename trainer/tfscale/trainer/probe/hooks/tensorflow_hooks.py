@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.cluster.strategy import STRATEGIES
-from tfscale.core.records import ActivityKind
+from tfscale.core.records.probe_status import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.export import leave_out_when_vectorized, without_stamps, write_nothing

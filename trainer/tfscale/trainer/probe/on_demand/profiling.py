@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
-from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 
 
 class ProfileError(Exception):

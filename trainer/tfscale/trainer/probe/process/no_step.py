@@ -6,7 +6,7 @@ import sys
 
 from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.log_clues import UNTRAINED
-from tfscale.core.records import ProbeState
+from tfscale.core.records.probe_status import ProbeState
 from tfscale.trainer.probe.report.status import Status
 
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import tensorflow as tf
-from tfscale.core.records import Devices
+from tfscale.core.records.probe_status import Devices
 
 _CACHE = Path("/etc/ld.so.cache")
 

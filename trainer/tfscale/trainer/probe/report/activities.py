@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfscale.core.records import Activity, ActivityKind
+from tfscale.core.records.probe_status import Activity, ActivityKind
 
 _BRIEF = 0.05
 """Seconds; brief activities of one kind that took less together, and were over before a report, are in none."""

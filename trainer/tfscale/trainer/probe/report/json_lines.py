@@ -10,14 +10,11 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from tfscale.core.records import (
-    SCHEMA_VERSION,
-    Frame,
-    ProbeStatus,
-    TaskState,
-    TaskStatus,
-    Training,
-)
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.core.version import installed_version
 from tfscale.core.wire.json_records import frame_to_json
 from tfscale.trainer.probe.report.sink import ProbeReport

@@ -14,7 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tfscale.core.records import Activity, Collective, Coordinator, Training
+from tfscale.core.records.probe_status import Activity, Collective
+from tfscale.core.records.step_batch import Coordinator
+from tfscale.core.records.training import Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.compat.listings import no_training

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 from tfscale.trainer.probe.report.remote_logs import RemoteReader, fetched, is_remote
 
 

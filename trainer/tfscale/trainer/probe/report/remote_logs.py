@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 from tfscale.trainer.compat.keras3.scheduler import PendingLogs
 
 _PATIENCE = 0.2

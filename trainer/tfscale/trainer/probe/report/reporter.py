@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Protocol
 
-from tfscale.core.records import ProbeStatus, ProfileOrder, ProfileReport
+from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.records.profile import ProfileOrder, ProfileReport
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe.entry.identity import Identity

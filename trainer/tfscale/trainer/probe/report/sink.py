@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from tfscale.core.records import Activity, Collective, Coordinator, ProbeStatus, Training
+from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
+from tfscale.core.records.step_batch import Coordinator
+from tfscale.core.records.training import Training
 from tfscale.trainer.probe.steps.remote_workers import Measured
 from tfscale.trainer.probe.steps.step import Step
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from tfscale.core.records import PHASES, StepBatch
+from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import UNKNOWN

@@ -7,18 +7,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from tfscale.core.records import (
-    PHASES,
-    SCHEMA_VERSION,
-    Activity,
-    Collective,
-    Coordinator,
-    ProbeStatus,
-    ProfileOrder,
-    ProfileReport,
-    StepBatch,
-    Training,
-)
+from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
+from tfscale.core.records.profile import ProfileOrder, ProfileReport
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.step_batch import PHASES, Coordinator, StepBatch
+from tfscale.core.records.training import Training
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import consecutive
 from tfscale.trainer.probe.entry.identity import Identity

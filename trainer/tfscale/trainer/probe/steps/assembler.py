@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfscale.core.records import Activity
+from tfscale.core.records.probe_status import Activity
 from tfscale.trainer.probe.report.activities import IDLE
 from tfscale.trainer.probe.steps.evaluation import Evaluation
 from tfscale.trainer.probe.steps.spans import Kind, Site, Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tfscale.core.records import Activity
+from tfscale.core.records.probe_status import Activity
 from tfscale.trainer.probe.report.activities import EVALUATION
 
 _PATIENCE_SECONDS = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tfscale.core.records import Gradients
+from tfscale.core.records.training import Gradients
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 

@@ -14,7 +14,7 @@ from operator import sub
 from typing import NamedTuple, overload
 
 import numpy as np
-from tfscale.core.records import PHASES
+from tfscale.core.records.step_batch import PHASES
 from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH

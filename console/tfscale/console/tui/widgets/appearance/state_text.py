@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tfscale.console.analysis.condition.process_doing import Doing
+from tfscale.console.analysis.findings import PACE
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
-from tfscale.core.analysis.condition.process_doing import Doing
-from tfscale.core.analysis.findings import PACE
-from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.probe_status import ActivityKind
+from tfscale.core.records.task_status import Exit, TaskState
 from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
 
 _LINK_STATES = {

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import groupby
 
 from rich.text import Text
+from tfscale.console.analysis.run.scaling import Forecast
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.core.analysis.run.scaling import Forecast
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the dots of a braille cell, by row and column."""

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from rich.segment import Segment
 from rich.style import Style
+from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Appearance, style
-from tfscale.core.analysis.findings import SubjectSummary
 
 Piece = tuple[str, int, int]
 """Part of a step, and the begin and end of its piece in eighths of a cell."""

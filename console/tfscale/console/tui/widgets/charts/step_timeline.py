@@ -20,11 +20,11 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from tfscale.console.analysis.steps.phases import longest_lag, transfer
 from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
 from tfscale.console.tui.widgets.table.task_table import TaskTable
-from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 

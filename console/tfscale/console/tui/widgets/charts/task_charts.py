@@ -17,7 +17,7 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.charts.area_chart import Area, columns, draw
 from tfscale.console.tui.widgets.charts.step_bar import scale_for
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TRAINING_DISPLAYS
+from tfscale.core.records.training import TRAINING_DISPLAYS
 from tfscale.core.text import UNKNOWN, data_rate, data_size, displayed, elapsed, percent, step_time
 
 ZOOMS = (1, 2, 5, 10)

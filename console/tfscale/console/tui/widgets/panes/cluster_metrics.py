@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+from tfscale.console.analysis.findings import Findings
+from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.engine.model import Snapshot
-from tfscale.core.analysis.findings import Findings
-from tfscale.core.analysis.run.goodput import PRODUCTIVE
-from tfscale.core.records import Training
+from tfscale.core.records.training import Training
 from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
 
 

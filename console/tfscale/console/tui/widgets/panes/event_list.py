@@ -13,9 +13,9 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
-from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.text import clock
 
 FIELDS = ("severity", "subject", "kind")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.records.host_sample import GpuSample, HostSample
 from tfscale.core.text import count, data_rate, data_size, percent
 
 REASONS = {

@@ -7,17 +7,18 @@ import textwrap
 from collections.abc import Sequence
 
 from rich.text import Text
+from tfscale.console.analysis.findings import by_sentence, is_calm
+from tfscale.console.analysis.headline import all_ended
+from tfscale.console.analysis.remedies import first_step, still_advice
+from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
-from tfscale.core.analysis.findings import by_sentence, is_calm
-from tfscale.core.analysis.headline import all_ended
-from tfscale.core.analysis.remedies import first_step, still_advice
-from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.task import Task, is_named
-from tfscale.core.records import Diagnosis, Stage
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.task_status import Stage
 from tfscale.core.text import clock, duration, no_contact
 
 _REASONS = 2

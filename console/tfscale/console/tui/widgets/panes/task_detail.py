@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 from textual.reactive import reactive
+from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.state_text import state_text
@@ -15,9 +16,10 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.table.task_readings import traffic
-from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TRAINING_DISPLAYS, Disk, HostSample, ProbeStatus, training_numbers
+from tfscale.core.records.host_sample import Disk, HostSample
+from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.records.training import TRAINING_DISPLAYS, training_numbers
 from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
 
 _NAME = 11

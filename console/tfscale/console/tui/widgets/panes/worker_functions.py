@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Coordinator, WorkerFunctions
+from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
 from tfscale.core.text import count, data_size, elapsed, percent, step_time
 
 _LONG = 1.0

@@ -9,6 +9,7 @@ from functools import partial
 from operator import attrgetter
 from statistics import fmean
 
+from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
@@ -23,8 +24,7 @@ from tfscale.console.tui.widgets.table.task_readings import (
     traffic,
     training_number,
 )
-from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.records import TRAINING_DISPLAYS, Display
+from tfscale.core.records.training import TRAINING_DISPLAYS, Display
 from tfscale.core.text import (
     UNKNOWN,
     celsius,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tfscale.console.engine.model import TaskView
-from tfscale.core.records import Disk, GpuSample, HostSample, training_numbers
+from tfscale.core.records.host_sample import Disk, GpuSample, HostSample
+from tfscale.core.records.training import training_numbers
 
 
 def summary_value(view: TaskView, name: str) -> float | None:

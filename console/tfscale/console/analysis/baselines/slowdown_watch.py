@@ -1,0 +1,327 @@
+"""Slowdowns that all workers share, or that a lone worker has: every step takes longer than before.
+
+The rule compares the parts of the step with baselines, as the straggler rule compares a worker with its peers:
+docs/reference/diagnoses.md#slowdowns-of-all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from tfscale.console.analysis.baselines.baseline import OWN, PARTS, Baseline, BaselineStore
+from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Trained, Work, changes, is_all_known
+from tfscale.console.analysis.baselines.step_blocks import NEWEST, WARM_UP, StepBlocks
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
+from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, moment, plural, step_time, times
+
+ON, OFF = 1.15, 1.08
+"""Ratios to the baseline's step from which on steps are slower, and below which that ends (chosen: what is 1.2 times as
+long is told in spite of noise)."""
+PART_ON, PART_OFF = 1.5, 1.25
+"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below (chosen)."""
+COST_ON, COST_OFF = 0.10, 0.05
+"""Shares of the step that the additional time of that part must cost, and below which it ends (chosen)."""
+_PIECE = 5
+"""Blocks of each stretch of the newest ones that must show it, and of the stretch that shows its end."""
+_KEEP_EVERY = 60
+"""Blocks after which the baseline is kept anew."""
+_SETTLES = 10
+"""Reports in a row of other work that make it another (chosen: the last batch of an epoch is smaller, and passes)."""
+_MOST_EARLIER = 8
+"""Baselines of earlier attempts of this run that are remembered."""
+_SAYS_MUCH = 10.0
+"""Factor up to which it is told; a larger one is of a part that was nothing before (chosen)."""
+
+_WORDS = {
+    "transfer": ("the all-reduce", ": the network is slower, or the hosts are busy with other things"),
+    "input": ("{whose} waiting for data", ": look at the storage"),
+    "host": ("{whose} Python between steps", ""),
+    "compute": ("{whose} compute", ""),
+    "update": ("{whose} update", ""),
+}
+"""By part of the step: its name in a sentence, and what follows from it."""
+_CAUSES = {"transfer": "network", "input": "input", "host": "host"}
+
+
+class Spell(NamedTuple):
+    """Steps that are comparable with each other without more ado: of one attempt, one size and one kind of work."""
+
+    attempt: tuple[object, ...]
+    size: int
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identity of the run that is watched, as far as it is known."""
+
+    started: float = 0.0
+    """Unix seconds at which the last of its tasks was started."""
+    attempt: str = ""
+    key: BaselineKey | None = None
+    facts: RunFacts = field(default_factory=RunFacts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A baseline, and how far it is comparable."""
+
+    baseline: Baseline
+    before: str
+    """Phrase of the time that it is of: `before`, `up to 13:00:11`, `in the run of 2026-11-26 13:00:11`."""
+    has_other_work: bool = False
+    parts: int = len(PARTS)
+    """Parts, the first of PARTS, that may be compared."""
+
+    @property
+    def usual(self) -> Floats:
+        """Seconds of each comparable part."""
+        return np.array(self.baseline.usual[: self.parts])
+
+    @property
+    def most(self) -> float:
+        """Seconds of the comparable parts that noise reaches by itself."""
+        return self.baseline.most - sum(self.baseline.usual[self.parts :])
+
+
+class SlowdownWatch:
+    """Memory of how long each part of a step took; it reports when steps take longer than that for good.
+
+    `store` has the baselines of earlier runs; None: of those nothing is known, and nothing is kept.
+    """
+
+    def __init__(self, store: BaselineStore | None = None) -> None:
+        self._store = store
+        self._spell: Spell | None = None
+        self._blocks: StepBlocks | None = None
+        self._identity = Identity()
+        self._kept_at = 0
+        """Blocks of the attempt when its baseline was kept last."""
+        self._other_work = 0
+        """Reports in a row of other work than that of the spell."""
+        self._earlier: list[tuple[int, Baseline]] = []
+        """(size, baseline) of earlier attempts of this run."""
+        self._reference: _Reference | None = None
+        """The baseline that the open slowdown is compared with."""
+        self._open: Diagnosis | None = None
+
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The open `slowdown`: at most one."""
+        return [self._open] if self._open else []
+
+    @property
+    def trained(self) -> Trained | None:
+        """Training that the newest steps belong to; None before a step."""
+        if self._spell is None:
+            return None
+        return Trained(self._spell.size, replace(self._identity.facts, work=self._spell.work))
+
+    def fold(
+        self,
+        spell: Spell,
+        fresh: AlignedSteps,
+        identify: Callable[[], Identity],
+        is_usual: bool = True,
+    ) -> None:
+        """Take in steps that all workers have reported, in order, and judge.
+
+        `identify` tells what the run is. Steps beside a straggler, or of a cluster not at work, are not usual: they
+        begin no slowdown, and none of two workers is measured over them. Of more the middle ones show it all the same.
+        """
+        if not len(fresh):
+            return
+        if self._blocks is None or self._is_another(spell):
+            self._blocks = self._begun(spell, fresh, identify())
+        blocks = self._blocks
+        is_measured = is_usual or (self._open is not None and len(fresh.subjects) > 2)
+        if not blocks.fold(fresh, is_measured) or not is_measured:
+            return
+        if blocks.count - self._kept_at >= _KEEP_EVERY or (self._store is not None and self._identity.key is None):
+            known, self._kept_at = identify(), blocks.count
+            # Bytes and batch may differ from step to step: what the attempt was first known as, it stays.
+            facts = replace(known.facts, work=self._spell.work) if self._spell else known.facts
+            self._identity = replace(known, key=self._identity.key or known.key, facts=facts)
+            self._keep()
+        self._judge(blocks, len(fresh.subjects), fresh.subjects[0])
+
+    def _is_another(self, spell: Spell) -> bool:
+        """Decide whether these steps are no more comparable with those so far."""
+        if self._spell is None or spell[:2] != self._spell[:2]:
+            return True
+        self._other_work = self._other_work + 1 if spell.work != self._spell.work else 0
+        return self._other_work >= _SETTLES
+
+    def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> StepBlocks:
+        """Remember the attempt so far as one before, and return the empty blocks of another spell."""
+        before = self._spell
+        if (own := self._keep()) is not None and before is not None:
+            self._earlier = [*self._earlier, (before.size, own)][-_MOST_EARLIER:]
+        is_first = fresh.sequence[0] <= WARM_UP_STEPS or (before is not None and spell.attempt == before.attempt)
+        begin = max(identity.started, float(fresh.end[0]) if is_first else 0.0)
+        self._spell, self._identity, self._other_work, self._kept_at = spell, identity, 0, 0
+        self._reference = self._open = None
+        return StepBlocks(begin + WARM_UP)
+
+    def _own(self) -> Baseline | None:
+        """Return the baseline of the present attempt, None where it is too short."""
+        blocks, identity = self._blocks, self._identity
+        if blocks is None or blocks.usual is None:
+            return None
+        usual, most = blocks.usual
+        end = blocks.newest[-1][1] if blocks.newest else blocks.begin
+        begin = blocks.begin - WARM_UP
+        return Baseline(usual, most, len(blocks.past), begin, end, identity.attempt, identity.key, identity.facts)
+
+    def _keep(self) -> Baseline | None:
+        """Return the baseline of the present attempt, after it was stored where that is possible."""
+        own = self._own()
+        if own is not None and self._store is not None and own.key is not None and own.attempt:
+            self._store.keep(own)
+        return own
+
+    def _references(self) -> Iterator[_Reference]:
+        """Yield what may be compared with, first what tells most surely that something is wrong."""
+        if (own := self._own()) is not None:
+            yield _Reference(own, "before")
+        assert self._spell is not None
+        size, work = self._spell.size, self._spell.work
+        facts = replace(self._identity.facts, work=work)
+        earlier = [each for number, each in self._earlier if number == size]
+        kept = self._kept()
+        others = [each for each in kept if each.key and each.key.size == size]
+        for has_other_work in (False, True):
+            for group, is_own_run in ((earlier, True), (others, False)):
+                known = [each for each in group if each.facts.is_same_work(facts) is not has_other_work]
+                if known:
+                    fastest = min(known, key=lambda each: each.step)
+                    yield _Reference(fastest, self._when(fastest, is_own_run), has_other_work)
+        if not others and (smaller := [*_equal_but_smaller(kept, facts, size)]):
+            fastest = min(smaller, key=lambda each: sum(each.usual[:OWN]))
+            replicas = fastest.key.size if fastest.key else size
+            yield _Reference(fastest, f"with {plural(replicas, 'replica')} on {moment(fastest.begin)}", parts=OWN)
+
+    def _kept(self) -> Sequence[Baseline]:
+        """Return the baselines of other attempts, or of this one as another console has seen it."""
+        if self._store is None or self._identity.key is None:
+            return []
+        return self._store.recall(self._identity.key)
+
+    def _when(self, baseline: Baseline, is_own_run: bool) -> str:
+        same_run = baseline.attempt and baseline.attempt == self._identity.attempt
+        if is_own_run or same_run:
+            return f"up to {clock(baseline.end)}"
+        return f"in the run of {moment(baseline.begin)}"
+
+    def _judge(self, blocks: StepBlocks, workers: int, subject: str) -> None:
+        if self._open is not None and self._reference is not None:
+            if _has_ended(blocks.times[-_PIECE:], self._reference):
+                self._reference = self._open = None
+                blocks.is_slow = False
+                blocks.forget_newest(_PIECE)
+                return
+        elif len(blocks.newest) == NEWEST:
+            self._reference = next((each for each in self._references() if _is_slower(blocks.times, each)), None)
+            if self._reference is None:
+                return
+            blocks.is_slow = blocks.usual is not None
+            blocks.forget_newest(NEWEST - _onset(blocks.times, self._reference))
+        else:
+            return
+        begin = self._open.begin if self._open else blocks.newest[0][0]
+        self._open = _describe(blocks.times, self._reference, begin, self._identity, workers, subject)
+
+
+def _equal_but_smaller(baselines: Sequence[Baseline], facts: RunFacts, size: int) -> Iterator[Baseline]:
+    """Yield those of fewer replicas of which each had the same work as one of these has."""
+    replica = facts.work.a_replica(size)
+    for each in baselines:
+        is_equal = each.key is not None and each.facts.work.a_replica(each.key.size) == replica
+        if (
+            is_equal
+            and each.key
+            and each.key.size < size
+            and each.facts.is_same_work(replace(facts, work=each.facts.work))
+        ):
+            yield each
+
+
+def _totals(blocks: Floats, reference: _Reference) -> Floats:
+    return np.asarray(blocks[:, : reference.parts].sum(axis=1))
+
+
+def _is_slower(blocks: Floats, reference: _Reference) -> bool:
+    """Decide whether each stretch of these (NEWEST, 5) blocks is slower than the reference."""
+    usual = reference.usual
+    pieces = np.median(blocks[:, : reference.parts].reshape(-1, _PIECE, reference.parts), axis=1)
+    steps = np.median(_totals(blocks, reference).reshape(-1, _PIECE), axis=1)
+    if steps.min() < reference.most:
+        return False
+    return bool(steps.min() >= ON * usual.sum()) or bool(
+        ((pieces >= PART_ON * usual) & (pieces - usual >= COST_ON * steps[:, None])).all(axis=0).any()
+    )
+
+
+def _has_ended(blocks: Floats, reference: _Reference) -> bool:
+    usual, now = reference.usual, np.median(blocks[:, : reference.parts], axis=0)
+    is_part_slow = (now >= PART_OFF * usual) & (now - usual >= COST_OFF * now.sum())
+    return float(np.median(_totals(blocks, reference))) < OFF * usual.sum() and not is_part_slow.any()
+
+
+def _onset(blocks: Floats, reference: _Reference) -> int:
+    """Return the first block that is nearer to what the newest blocks take than to the reference."""
+    totals = _totals(blocks, reference)
+    middle = (float(np.median(totals[-2 * _PIECE :])) + float(reference.usual.sum())) / 2
+    return min(int(np.argmax(totals >= middle)), NEWEST - _PIECE)
+
+
+def _describe(
+    blocks: Floats, reference: _Reference, begin: float, identity: Identity, workers: int, subject: str
+) -> Diagnosis:
+    usual, now = reference.usual, np.median(blocks, axis=0)
+    extra = now[: reference.parts] - usual
+    most = int(np.argmax(extra))
+    part, before, took = PARTS[most], float(usual[most]), float(now[most])
+    name, follows = _WORDS[part]
+    name = name.format(whose="every worker's" if workers > 1 else f"{subject}'s")
+    factor = f" ({times(took / before)})" if took < _SAYS_MUCH * before else ""
+    cost = max(0.0, float(now[: reference.parts].sum() - usual.sum())) / float(now.sum())
+    slower = float(now[: reference.parts].sum()) / float(usual.sum())
+    told = [*changes(reference.baseline.facts, identity.facts)]
+    sentence = f"since {clock(begin)} {name} has taken {step_time(took)} a step, {step_time(before)} {reference.before}"
+    sentence += f"{factor}{follows}."
+    evidence: dict[str, float | str | None] = {
+        "part": part,
+        "ratio": took / max(before, 1e-9),
+        "excess": took - before,
+        "step_ratio": slower,
+        "before": reference.before,
+        "cause": _CAUSES.get(part, "unknown"),
+    }
+    if told:
+        evidence["changed"] = "; ".join(told)
+    if reference.has_other_work:
+        is_sure = reference.baseline.facts.work != identity.facts.work
+        sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(told)}."
+        return Diagnosis("slowdown", CLUSTER, begin, None, "info", sentence, evidence)
+    loser = "The cluster" if workers > 1 else subject
+    sentence += f"{_since(reference, told, identity)} {loser} loses {cost:.0%}."
+    evidence["cost"] = cost
+    severity = "critical" if took >= 4 * before and cost >= 0.5 else "serious" if cost >= 0.33 else "warning"
+    return Diagnosis("slowdown", CLUSTER, begin, None, severity, sentence, evidence)
+
+
+def _since(reference: _Reference, told: Sequence[str], identity: Identity) -> str:
+    """Return the sentence about what has changed since the baseline, empty where nothing is known of that."""
+    if told:
+        return f" Changed since: {'; '.join(told)}."
+    if reference.before != "before" and is_all_known(reference.baseline.facts) and is_all_known(identity.facts):
+        return " Versions, command, hosts and batch are the same."
+    return ""

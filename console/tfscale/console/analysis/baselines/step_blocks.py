@@ -1,0 +1,114 @@
+"""Blocks of the steps of one attempt: of each second, or step, how long the parts of a step took."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from tfscale.console.analysis.baselines.baseline import LEAST_BLOCKS, part_times, usual_times
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.arrays import Floats
+
+NEWEST = 30
+"""Newest blocks, over which a slowdown is judged and measured (chosen: a busy quarter of a minute is none)."""
+KEEP = 1800
+"""Older blocks that are remembered: half an hour."""
+WARM_UP = 30.0
+"""First seconds of an attempt that are left out (chosen: caches of files and of the memory are cold)."""
+_LENGTH = 1.0
+"""Seconds of a block at least."""
+_EVERY = 10
+"""Blocks after which the usual times are computed anew."""
+
+
+@dataclass(slots=True)
+class StepBlocks:
+    """Memory of one attempt. Steps come in order, each once."""
+
+    begin: float
+    """Unix seconds: steps that ended before are left out."""
+    newest: deque[tuple[float, float, Floats]] = field(default_factory=lambda: deque(maxlen=NEWEST))
+    """(begin, end, (5,) seconds of each part) of the newest blocks."""
+    past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))
+    """Times of the blocks before these: what is judged is not among what it is compared with."""
+    count: int = 0
+    """Blocks so far."""
+    is_slow: bool = False
+    """True while what is measured must not become usual."""
+    _waiting: list[AlignedSteps] = field(default_factory=list)
+    _consumed: int = -1
+    """Number of the newest step that was taken in."""
+    _edge: float | None = None
+    """End of the last block, Unix seconds."""
+    _usual: tuple[tuple[float, ...], float] | None = None
+    _computed: int = 0
+    """Blocks so far when the usual times were computed last."""
+
+    def fold(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
+        """Take in steps, and return whether a block was completed; what is not remembered is left out."""
+        fresh, before = fresh.after(self._consumed).since(self.begin), self.count
+        if not len(fresh):
+            return False
+        self._consumed = int(fresh.sequence[-1])
+        if self._waiting and self._waiting[0].subjects != fresh.subjects:
+            self._waiting = []
+        while len(fresh):
+            if self._edge is None:
+                self._edge = float(fresh.end[0])
+                fresh = fresh.since(self._edge)
+                continue
+            full = int(np.searchsorted(fresh.end, self._edge + _LENGTH))
+            if full >= len(fresh):
+                self._waiting.append(fresh)
+                break
+            self._waiting.append(_until(fresh, full + 1))
+            fresh = fresh.since(float(fresh.end[full]))
+            self._complete(is_remembered)
+        return self.count > before
+
+    def _complete(self, is_remembered: bool) -> None:
+        steps, self._waiting = self._waiting, []
+        begin, end = float(self._edge or 0.0), float(steps[-1].end[-1])
+        self._edge = end
+        if not is_remembered:
+            return
+        whole = steps[0] if len(steps) == 1 else _joined(steps)
+        if len(self.newest) == NEWEST and not self.is_slow:
+            self.past.append(self.newest[0][2])
+        self.newest.append((begin, end, part_times(whole)))
+        self.count += 1
+
+    @property
+    def times(self) -> Floats:
+        """(k, 5) seconds of the newest blocks."""
+        return np.array([times for _, _, times in self.newest])
+
+    @property
+    def usual(self) -> tuple[tuple[float, ...], float] | None:
+        """The usual times (see `usual_times`) of the past, None where it is too short."""
+        if len(self.past) < LEAST_BLOCKS:
+            return None
+        if self._usual is None or (self.count - self._computed >= _EVERY and not self.is_slow):
+            self._usual, self._computed = usual_times(np.array(self.past)), self.count
+        return self._usual
+
+    def forget_newest(self, keep: int) -> None:
+        """Leave out all of the newest blocks but the last few: they are of a slowdown."""
+        while len(self.newest) > keep:
+            self.newest.popleft()
+
+
+def _until(steps: AlignedSteps, row: int) -> AlignedSteps:
+    return AlignedSteps(steps.subjects, steps.sequence[:row], steps.end[:row], steps.phases[:, :row], steps.meets)
+
+
+def _joined(steps: list[AlignedSteps]) -> AlignedSteps:
+    first = steps[0]
+    return AlignedSteps(
+        first.subjects,
+        np.concatenate([each.sequence for each in steps]),
+        np.concatenate([each.end for each in steps]),
+        np.concatenate([each.phases for each in steps], axis=1),
+        all(each.meets for each in steps),
+    )

@@ -1,0 +1,240 @@
+"""Causes of stragglers: the first rule that matches where the time goes and what the counters of the host show.
+
+A counter is evidence only where it sets the straggler apart from its peers: what all hosts show makes none of them
+slower than the others. docs/reference/diagnoses.md gives the threshold and the source of each rule.
+
+To add a cause: write a rule, put it into CAUSE_RULES at its rank, give it a first step in `remedies._BY_CAUSE`, and a
+case in tests/console/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
+
+from tfscale.console.analysis.causes.vitals import NO_VITALS, Vitals, middle
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.core.text import times
+
+UNKNOWN = "unknown"
+"""Kind of the cause where no rule matches."""
+DEVICE = "device"
+"""Kind of the cause of those that compute slowly, and nothing shows why."""
+
+_HALF = 0.5
+_INPUT_SHARE = 0.05
+"""Share of the step [TensorFlow profiler: moderately input-bound]."""
+_PRESSURE = 0.10
+"""Linux PSI `some avg10`, 0 to 1 (chosen)."""
+_TIMES_PEERS = 2.0
+"""Factor over the median of the peers from which on a counter stands out (chosen)."""
+_THROTTLED = 0.05
+"""Seconds a second for which the cgroup's limit held the task back (chosen)."""
+_SWAPPING = 1e6
+"""Bytes a second by which swap grows (chosen)."""
+CLOCK = 0.9
+"""Clock over that of the peers (chosen)."""
+_UNEVEN = 1.05
+"""Examples a step over those of the peers (chosen)."""
+_GPU_FIELDS = {"gpu", "gpu_memory", "temperature", "clock", "heat", "power_brake", "power_cap", "ecc_errors", "xid"}
+
+Evidence = dict[str, float | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about a subject besides its steps."""
+
+    vitals: Vitals = NO_VITALS
+    examples: float | None = None
+    """Its own examples a step."""
+
+
+class Reason(NamedTuple):
+    """A rule's result: the next part of the sentence, and its numbers."""
+
+    clause: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The cause of one straggler."""
+
+    kind: str
+    """A key of CAUSE_RULES, or UNKNOWN."""
+    clause: str = ""
+    """The likely cause in the sentence; empty where there is nothing to add."""
+    evidence: Evidence = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The kind, and that of a second cause reported with it."""
+        return f"{self.kind} {self.evidence.get('also', '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One straggler: where it loses time, and what sets it apart from its peers."""
+
+    figures: StragglerFigures
+    own: Facts
+    peers: Sequence[Facts]
+
+    def share(self, *phases: str) -> float:
+        """Return the part of all the time lost that is lost in these phases."""
+        excess = self.figures.excess
+        lost = sum(max(0.0, extra) for extra in excess.values())
+        return sum(max(0.0, excess[phase]) for phase in phases) / lost if lost > 0 else 0.0
+
+    def of_peers(self, name: str) -> float | None:
+        """Return the median of one vital over the peers, None where none of them has it."""
+        return middle(getattr(peer.vitals, name) for peer in self.peers)
+
+    def stands_out(self, name: str, least: float) -> bool:
+        """Decide whether a vital is at least this, and twice that of the peers."""
+        own = getattr(self.own.vitals, name)
+        return own is not None and own >= max(least, _TIMES_PEERS * (self.of_peers(name) or 0.0))
+
+
+def explain(case: Case) -> Cause:
+    """Return the first cause that matches; a second one that matches is reported with it."""
+    matching = [(kind, reason) for kind, rule in CAUSE_RULES.items() if (reason := rule(case)) is not None]
+    if not matching:
+        reason = _slow_device(case)
+        return Cause(DEVICE, *reason) if reason else Cause(UNKNOWN)
+    (kind, first), *rest = matching
+    if not rest:
+        return Cause(kind, *first)
+    other, second = rest[0]
+    evidence = {**second.evidence, **first.evidence, "also": other}
+    return Cause(kind, f"{first.clause}, and {second.clause}", evidence)
+
+
+def quotes_figures(cause: Cause) -> bool:
+    """Decide whether its evidence holds a number of the straggler's figures."""
+    return cause.kind in ("input", "host")
+
+
+def only_gpus(vitals: Vitals) -> Vitals:
+    """Return the vitals without those that replicas of one host share: these make no replica slower than the others."""
+    shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
+    return replace(vitals, **shared)
+
+
+def _input(case: Case) -> Reason | None:
+    share = case.figures.excess["input"] / case.figures.step
+    if case.share("input") < _HALF or share < _INPUT_SHARE:
+        return None
+    return Reason("its data come late", {"input_share": share})
+
+
+def _host(case: Case) -> Reason | None:
+    if case.share("host") < _HALF:
+        return None
+    extra = case.figures.excess["host"]
+    return Reason("its own Python (callbacks, logging, input without tf.data)", {"host": extra})
+
+
+def _thermal(case: Case) -> Reason | None:
+    own = case.own.vitals
+    if not (_computes_slowly(case) and case.stands_out("heat", _HALF)):
+        return None
+    degrees = "" if own.temperature is None else f" ({own.temperature:.0f} °C)"
+    return Reason(f"its GPU is throttled by heat{degrees}", _measured(own, "heat", "temperature", "clock"))
+
+
+def _power(case: Case) -> Reason | None:
+    own = case.own.vitals
+    if not _computes_slowly(case):
+        return None
+    if case.stands_out("power_brake", _HALF):
+        return Reason("its GPU is slowed down by its power supply", _measured(own, "power_brake", "clock"))
+    if own.power_cap is None or own.power_cap < _HALF or (pace := _clock_to_peers(case)) is None or pace >= CLOCK:
+        return None
+    clause = f"its GPU is at its power limit, with its clock at {pace:.0%} of its peers'"
+    return Reason(clause, {"clock_to_peers": pace, **_measured(own, "power_cap", "clock")})
+
+
+def _cpu(case: Case) -> Reason | None:
+    own = case.own.vitals
+    if case.stands_out("throttled", _THROTTLED):
+        clause = f"the CPU limit of its cgroup holds it back {own.throttled:.0%} of the time"
+        return Reason(clause, _measured(own, "throttled", "cpu_pressure"))
+    if not case.stands_out("cpu_pressure", _PRESSURE):
+        return None
+    peers = case.of_peers("cpu_pressure")
+    comparison = "" if peers is None else f", its peers' {peers:.0%}"
+    clause = f"other processes compete for its CPUs (pressure {own.cpu_pressure:.0%}{comparison})"
+    return Reason(clause, {"cpu_pressure_of_peers": peers, **_measured(own, "cpu_pressure", "cpu")})
+
+
+def _memory(case: Case) -> Reason | None:
+    own = case.own.vitals
+    swaps, presses = case.stands_out("swapping", _SWAPPING), case.stands_out("memory_pressure", _PRESSURE)
+    if not (swaps or presses):
+        return None
+    how = (
+        f"swaps ({(own.swapping or 0.0) / 1e6:.0f} MB/s)"
+        if swaps
+        else f"is short of memory (pressure {own.memory_pressure:.0%})"
+    )
+    return Reason(f"its host {how}", _measured(own, "memory_pressure", "swapping", "memory"))
+
+
+def _uneven(case: Case) -> Reason | None:
+    own, peers = case.own.examples, middle(peer.examples for peer in case.peers)
+    if not own or not peers or own < _UNEVEN * peers:
+        return None
+    clause = f"it has {times(own / peers)} the examples of its peers in each step"
+    return Reason(clause, {"examples": own, "examples_of_peers": peers})
+
+
+def _device(case: Case) -> Reason | None:
+    own = case.own.vitals
+    if not _computes_slowly(case):
+        return None
+    if own.xid is not None:
+        return Reason(f"its GPU reports error XID {own.xid}", _measured(own, "xid", "ecc_errors"))
+    if own.ecc_errors:
+        clause = f"its GPU's memory has {own.ecc_errors} new uncorrectable errors"
+        return Reason(clause, _measured(own, "ecc_errors"))
+    return None
+
+
+def _slow_device(case: Case) -> Reason | None:
+    """Return the reason where no rule matches: the GPU itself, without an error of its driver."""
+    own = case.own.vitals
+    if not _computes_slowly(case) or (own.gpu is None and own.clock is None):
+        return None
+    pace = _clock_to_peers(case)
+    if pace is not None and pace < CLOCK:
+        return Reason(f"its GPU's clock is at {pace:.0%} of its peers', nothing says why", {"clock_to_peers": pace})
+    return Reason("its GPU is slow, though nothing throttles it", {"clock_to_peers": pace})
+
+
+CAUSE_RULES: Mapping[str, Callable[[Case], Reason | None]] = {
+    "input": _input,
+    "thermal": _thermal,
+    "power": _power,
+    "cpu": _cpu,
+    "host": _host,
+    "memory": _memory,
+    "uneven": _uneven,
+    DEVICE: _device,
+}
+"""The rule of each cause, in the order in which they are tried; Python that waits for a CPU is not slow of itself."""
+
+
+def _computes_slowly(case: Case) -> bool:
+    return case.share("compute", "update") >= _HALF
+
+
+def _clock_to_peers(case: Case) -> float | None:
+    own, peers = case.own.vitals.clock, case.of_peers("clock")
+    return own / peers if own and peers else None
+
+
+def _measured(vitals: Vitals, *names: str) -> Evidence:
+    return {name: value for name in names if (value := getattr(vitals, name)) is not None}

@@ -1,0 +1,58 @@
+"""Words of causes: the end of the sentence about one straggler, or about several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tfscale.console.analysis.causes.cause_rules import DEVICE, UNKNOWN, Cause
+from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
+from tfscale.core.cluster.task import subject_order
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, duration
+
+IN_A_WORD: Mapping[str, str] = {
+    "thermal": "overheated",
+    "power": "short of power",
+    "cpu": "short of CPU",
+    "memory": "short of memory",
+    "input": "waiting for its data",
+    "host": "held up by its Python",
+    "uneven": "with more work than the others",
+    DEVICE: "with a slow GPU",
+}
+"""Words that follow the name of a worker whose slowness had this cause."""
+_MOST_CLAUSES = 2
+"""Causes that a sentence tells, at most."""
+
+
+def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: float) -> list[Diagnosis]:
+    """Return stragglers of one sentence, the newest first, with their causes in the evidence and in the sentence.
+
+    The sentence also tells for how long all have been slow, at `now`, Unix seconds.
+    """
+    newest, subjects = stragglers[0], [straggler.subject for straggler in stragglers]
+    since = f"since {clock(newest.begin)}"
+    lasted = f"for {duration(max(0.0, now - newest.begin))} ({since})"
+    sentence = newest.sentence.replace(since, lasted, 1)
+    if newest.evidence.get("suspected") == TWO_KINDS and {cause.kind for cause in causes} <= {UNKNOWN, DEVICE}:
+        sentence += f" {TWO_KINDS.capitalize()}?"
+    else:
+        sentence += _likely(subjects, causes)
+    return [
+        replace(each, sentence=sentence, evidence={**each.evidence, "cause": cause.kind, **cause.evidence})
+        for each, cause in zip(stragglers, causes, strict=True)
+    ]
+
+
+def _likely(subjects: Sequence[str], causes: Sequence[Cause]) -> str:
+    """Return the causes that are known; of several stragglers, each cause with those that have it."""
+    having: dict[str, list[str]] = {}
+    for subject, cause in sorted(zip(subjects, causes, strict=True), key=lambda pair: subject_order(pair[0])):
+        if cause.clause:
+            having.setdefault(cause.clause, []).append(subject)
+    if len(having) == 1 and len(next(iter(having.values()))) == len(subjects):
+        return f" Likely cause{' of each' if len(subjects) > 1 else ''}: {next(iter(having))}."
+    told = [f"{clause} ({names_of(having[clause])})" for clause in list(having)[:_MOST_CLAUSES]]
+    told += [f"{len(having) - _MOST_CLAUSES} more"] if len(having) > _MOST_CLAUSES else []
+    return f" Likely causes: {'; '.join(told)}." if told else ""

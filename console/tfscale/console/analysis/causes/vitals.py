@@ -1,0 +1,209 @@
+"""Vitals: counters of a task's host and GPUs, condensed over the newest seconds.
+
+Samples are kept as they come and condensed only when a rule reads them, which is rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from statistics import median
+from typing import Any
+
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import Counters, GpuSample, HostSample, Interface
+
+KEEP_SECONDS = 60.0
+"""Seconds of samples that are kept; an agent sends one a second."""
+WINDOW_SECONDS = 10.0
+"""Seconds of samples that are condensed: the kernel's pressure figures are means over as long."""
+OLDER_SECONDS = 20.0
+"""Seconds between older samples that are kept: a thousand hosts send a megabyte a second."""
+FEWEST_SECONDS = 3.0
+"""Seconds of samples that are condensed at least, also where a slowdown began later (chosen)."""
+
+HEAT = 0x40 | 0x20
+"""NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
+POWER_BRAKE = 0x80 | 0x08
+"""NVML reasons HwPowerBrakeSlowdown, and HwSlowdown: without a thermal reason a fault of power or supply."""
+POWER_CAP = 0x04
+"""NVML reason SwPowerCap: normal for a GPU at work, and a cause only where the clock falls with it."""
+
+_IDLE = 0.05
+"""Utilisation up to which a GPU is idle, and its clock and temperature are no evidence (chosen)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """Medians over the window; None unknown. Of several GPUs or interfaces the worst one."""
+
+    cpu: float | None = None
+    """Use of all cores, 0 to 1."""
+    cpu_pressure: float | None = None
+    memory_pressure: float | None = None
+    io_pressure: float | None = None
+    throttled: float | None = None
+    """Seconds a second for which the limit of its cgroup held the task back."""
+    task_cores: float | None = None
+    memory: float | None = None
+    """Share of the host's memory in use."""
+    swapping: float | None = None
+    """Bytes a second by which swap has grown."""
+    sent: float | None = None
+    """Bytes a second over the busiest interface."""
+    received: float | None = None
+    link_claim: float | None = None
+    """Speed of the busiest interface by its driver, bits a second."""
+    gpu: float | None = None
+    """Utilisation of the least used GPU at work, 0 to 1."""
+    gpu_memory: float | None = None
+    temperature: float | None = None
+    clock: float | None = None
+    """Clock of the slowest GPU over its highest clock."""
+    heat: float | None = None
+    """Share of the samples in which a GPU was slowed down by heat."""
+    power_brake: float | None = None
+    power_cap: float | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable memory errors that are new since the oldest sample."""
+    xid: int | None = None
+    """The newest XID error of the last minutes."""
+
+
+NO_VITALS = Vitals()
+
+
+@dataclass(slots=True)
+class Samples:
+    """The newest samples of one task's agent."""
+
+    spacing: float = 0.0
+    """Least seconds between two samples that are kept."""
+    _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
+    _older: deque[tuple[float, Counters]] = field(default_factory=deque)
+    _most_moved: float | None = None
+
+    def add(self, frame: Frame) -> None:
+        """Keep the counters of a frame."""
+        counters, recent, older = frame.counters, self._recent, self._older
+        if not counters or (recent and recent[-1][0] <= frame.at < recent[-1][0] + self.spacing):
+            return
+        recent.append((frame.at, counters))
+        while recent[0][0] < frame.at - WINDOW_SECONDS:
+            old = recent.popleft()
+            if not older or old[0] >= older[-1][0] + OLDER_SECONDS:
+                older.append(old)
+        while older and older[0][0] < frame.at - KEEP_SECONDS:
+            older.popleft()
+
+    def vitals(self, since: float = -math.inf) -> Vitals:
+        """Condense the newest samples, where possible those after `since` (Unix seconds); all None without samples."""
+        if not self._recent:
+            return NO_VITALS
+        newest = self._recent[-1][0]
+        begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
+        window = list(takewhile(lambda sample: sample[0] > begin, reversed(self._recent)))[::-1]
+        hosts = [(at, host) for at, counters in window if (host := counters.host) is not None]
+        gpus = _of_gpus([gpus for _, counters in window if (gpus := counters.gpus)])
+        return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
+
+    def _new_ecc_errors(self) -> int | None:
+        """Return the errors since the oldest sample: those that made a GPU slow came before it was slow."""
+        oldest = self._older[0] if self._older else self._recent[0]
+        before, now = (_ecc_errors(counters) for _, counters in (oldest, self._recent[-1]))
+        return None if now is None else max(0, now - (now if before is None else before))
+
+    def most_moved(self) -> float | None:
+        """Return the most bytes that one interface moved in any second, in one direction.
+
+        Only the newest samples are read: call it once in WINDOW_SECONDS at least.
+        """
+        hosts = (counters.host for _, counters in self._recent)
+        links = [link for host in hosts if host is not None and (link := _busiest(host))]
+        before = () if self._most_moved is None else (self._most_moved,)
+        self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
+        return self._most_moved
+
+
+def _ecc_errors(counters: Counters) -> int | None:
+    errors = [gpu.ecc_errors for gpu in counters.gpus if gpu.ecc_errors is not None]
+    return sum(errors) if errors else None
+
+
+def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
+    hosts = [host for _, host in samples]
+    pressures = [host.pressure for host in hosts if host.pressure is not None]
+    links = [link for host in hosts if (link := _busiest(host)) is not None]
+    return {
+        "cpu": middle(host.cpu for host in hosts),
+        "cpu_pressure": middle(pressure.cpu for pressure in pressures),
+        "memory_pressure": middle(pressure.memory for pressure in pressures),
+        "io_pressure": middle(pressure.io for pressure in pressures),
+        "throttled": middle(host.throttled for host in hosts),
+        "task_cores": middle(host.task.cpu for host in hosts if host.task),
+        "memory": middle(host.memory_used / host.memory_total for host in hosts if host.memory_total),
+        "swapping": _growth([(at, host.swap_used) for at, host in samples]),
+        "sent": middle(link.sent for link in links),
+        "received": middle(link.received for link in links),
+        "link_claim": links[-1].speed if links else None,
+    }
+
+
+def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
+    by_uuid: dict[str, list[GpuSample]] = {}
+    for gpu in (gpu for sample in samples for gpu in sample):
+        by_uuid.setdefault(gpu.uuid, []).append(gpu)
+    gpus = [_of_gpu(history) for history in by_uuid.values()]
+    at_work = [values for values in gpus if values["gpu"] is None or values["gpu"] > _IDLE]
+    worst: dict[str, Callable[..., Any]] = {"gpu": min, "clock": min}
+    names = gpus[0] if gpus else ()
+    xid = _worst(max, (history[-1].xid for history in by_uuid.values()))
+    return {**{name: _worst(worst.get(name, max), (values[name] for values in at_work)) for name in names}, "xid": xid}
+
+
+def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
+    reasons = [gpu.clock_event_reasons for gpu in history if gpu.clock_event_reasons is not None]
+    return {
+        "gpu": middle(gpu.utilisation for gpu in history),
+        "gpu_memory": middle(
+            gpu.memory_used / gpu.memory_total for gpu in history if gpu.memory_used and gpu.memory_total
+        ),
+        "temperature": middle(gpu.temperature for gpu in history),
+        "clock": middle(gpu.clock / gpu.clock_max for gpu in history if gpu.clock and gpu.clock_max),
+        "heat": _share(bool(reason & HEAT) for reason in reasons),
+        "power_brake": _share(bool(reason & POWER_BRAKE) and not reason & HEAT for reason in reasons),
+        "power_cap": _share(bool(reason & POWER_CAP) for reason in reasons),
+    }
+
+
+def _busiest(host: HostSample) -> Interface | None:
+    """Return the interface that moves most; loopback joins tasks of one host and is no link."""
+    return max(
+        (interface for interface in host.interfaces if interface.name != "lo"),
+        key=lambda interface: interface.sent + interface.received,
+        default=None,
+    )
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are not None; None where there is none."""
+    measured = [value for value in values if value is not None]
+    return float(median(measured)) if measured else None
+
+
+def _share(flags: Iterable[bool]) -> float | None:
+    measured = list(flags)
+    return sum(measured) / len(measured) if measured else None
+
+
+def _growth(used: Sequence[tuple[float, int]]) -> float | None:
+    if len(used) < 2 or used[-1][0] <= used[0][0]:
+        return None
+    return max(0.0, (used[-1][1] - used[0][1]) / (used[-1][0] - used[0][0]))
+
+
+def _worst(choose: Callable[..., Any], values: Iterable[float | None]) -> Any:
+    return choose((value for value in values if value is not None), default=None)

@@ -1,0 +1,141 @@
+"""The condition of the cluster, judged before any diagnosis: what is told of a training cluster is false of another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+
+from tfscale.console.analysis.condition.stillness import Stillness, stillness_of
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import Role
+from tfscale.core.records.probe_status import ProbeState
+
+SHORTEST = 2.0
+"""Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
+USUAL_STEPS = 5.0
+"""Multiple of the usual step up to which it counts as training (chosen)."""
+CERTAIN = 1.0
+"""Seconds without a step up to which it counts as training though a process is stopped (chosen: one frame)."""
+FIRST_STEPS = 10.0
+"""Seconds up to which a cluster whose usual step is not known yet counts as training (chosen)."""
+PAUSES = 1.5
+"""Multiple of a pause that comes again and again, such as reading between epochs, that is no news (chosen)."""
+_PAUSES_KEPT, _PAUSES_NEEDED = 8, 3
+
+
+class Condition(StrEnum):
+    """Condition of a cluster."""
+
+    STARTING = "starting"
+    """No task has made a step in its present attempt."""
+    TRAINING = "training"
+    STILL = "still"
+    """It has trained, and makes no steps."""
+    ENDED = "ended"
+    """All tasks that train have ended."""
+    UNMEASURED = "unmeasured"
+    """Its steps cannot be measured."""
+    UNKNOWN = "unknown"
+    """No task that trains is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCondition:
+    """The condition at one moment."""
+
+    kind: Condition = Condition.TRAINING
+    stillness: Stillness | None = None
+    """The time without a step; None while it trains."""
+    usual_step: float | None = None
+    """Seconds, as before a stillness."""
+    usual_pause: float = 0.0
+    """Seconds without a step that come again and again; 0 without such."""
+    resumed: float | None = None
+    """End of the newest stillness, Unix seconds: a rate over steps from before it would be none of now."""
+
+    @property
+    def may_be_judged(self) -> bool:
+        """True where counters and steps are those of a cluster at work."""
+        return self.kind in (Condition.TRAINING, Condition.UNMEASURED)
+
+
+@dataclass(slots=True)
+class ConditionWatch:
+    """Memory of the usual step and of usual pauses, against which a time without a step is judged."""
+
+    _usual: float | None = None
+    _pauses: deque[float] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
+    _longest: float = 0.0
+    """Seconds of the pause that lasts; 0 while there is none, or where it has a reason that is no habit."""
+    _is_still: bool = False
+    _resumed: float | None = None
+
+    def judge(self, tasks: Sequence[ObservedTask], step_time: float | None, now: float) -> ClusterCondition:
+        """Return the condition at `now`, Unix seconds. `step_time` is the median of the newest steps, None unknown."""
+        self._usual = step_time if step_time is not None else self._usual
+        meeting = [task for task in tasks if task.meets]
+        leading = _leading(tasks) or meeting
+        if leading and all(task.is_over for task in leading):
+            return ClusterCondition(Condition.ENDED)
+        trained = [task for task in tasks if task.progressed is not None and task.task.role is not Role.EVALUATOR]
+        if not trained:
+            self._usual = self._resumed = None
+            return ClusterCondition(_before_the_first_step(meeting, now))
+        quiet = _quiet(trained, now)
+        if quiet is None:
+            return ClusterCondition(Condition.UNKNOWN)
+        since, seconds = quiet
+        return self._with_steps(tasks, since, seconds, now)
+
+    def _with_steps(self, tasks: Sequence[ObservedTask], since: float, seconds: float, now: float) -> ClusterCondition:
+        pause = median(self._pauses) if len(self._pauses) >= _PAUSES_NEEDED else 0.0
+        usual = FIRST_STEPS if self._usual is None else USUAL_STEPS * self._usual
+        is_stopped = any(task.meets and task.stopped and task.running for task in tasks)
+        if seconds <= (CERTAIN if is_stopped else max(SHORTEST, usual)):
+            self._learn(since)
+            return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
+        stillness = stillness_of(tasks, since, seconds, now)
+        self._longest = seconds if stillness.is_habit else 0.0
+        if seconds <= PAUSES * pause:
+            return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
+        self._is_still = True
+        return ClusterCondition(Condition.STILL, stillness, self._usual, pause)
+
+    def _learn(self, at: float) -> None:
+        """Remember the pause that a sign of work has ended at `at`."""
+        if self._is_still:
+            self._is_still, self._resumed = False, at
+        if self._longest:
+            self._pauses.append(self._longest)
+        self._longest = 0.0
+
+
+def _leading(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the chief whose end is the end of training on parameter servers; none without servers."""
+    is_served = any(task.task.role is Role.PS for task in tasks)
+    return [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
+
+
+def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condition:
+    if meeting and all(task.is_silent(now) for task in meeting):
+        return Condition.UNKNOWN
+    probes = [task.probe.state for task in meeting if task.probe and task.running]
+    if probes and all(state in (ProbeState.DISABLED, ProbeState.ABSENT) for state in probes):
+        return Condition.UNMEASURED
+    return Condition.STARTING
+
+
+def _quiet(trained: Sequence[ObservedTask], now: float) -> tuple[float, float] | None:
+    """Return (time of the newest sign of work, seconds since then); None where nobody who would know is heard."""
+    at_work = [task for task in trained if task.running and not task.is_silent(now)]
+    signs = [(task.at - task.active, task.active) for task in at_work if task.at is not None and task.active]
+    if signs:
+        seconds, since = min(signs)
+        return since, seconds
+    if any(task.is_over for task in trained):
+        since = max(task.active or 0.0 for task in trained)
+        return since, now - since
+    return None

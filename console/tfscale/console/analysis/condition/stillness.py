@@ -1,0 +1,198 @@
+"""Stillness: a cluster that has trained makes no step. Since when, who keeps the others waiting, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tfscale.console.analysis.condition.process_doing import (
+    AT_WORK,
+    BY_SIGNAL,
+    ENDED,
+    SILENT,
+    STARTING,
+    STOPPED,
+    Doing,
+    doing,
+)
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.out_of_step import (
+    alone_in_evaluation,
+    between_steps,
+    how_it_evaluates,
+    how_it_left,
+    how_they_part,
+    left_early,
+    missing,
+)
+from tfscale.core.cluster.task import Role
+from tfscale.core.text import clock, duration, listing, plural
+
+
+@dataclass(frozen=True, slots=True)
+class Stillness:
+    """A time without a step."""
+
+    since: float
+    """End of the last step or activity, Unix seconds on its host's clock."""
+    seconds: float
+    explanation: str
+    """The reason as far as it is known, the rest of a sentence."""
+    late: Mapping[str, Doing] = field(default_factory=dict)
+    """The tasks that the others wait for, and what they do; none where that is unknown."""
+    waiting: tuple[str, ...] = ()
+    """The tasks that wait for them."""
+    is_expected: bool = False
+    """True while work lasts in which no step is expected: a checkpoint, an evaluation, compiling."""
+    is_own_work: bool = False
+    """True where nobody waits in a collective, and some process is at work, or there is one alone: a program may do
+    other things than to train, also once its training is over."""
+    is_ending: bool = False
+    """True where the others have ended well, and nobody waits for them: that is no trouble, however long it takes."""
+    is_out_of_step: bool = False
+    """True where those that are late are in a collective that the others do not enter, as in an evaluation alone."""
+
+    @property
+    def is_habit(self) -> bool:
+        """True where it may be how this program is: from a task that died, was stopped or cut off nothing is learnt."""
+        return not (self.is_expected or any(each.is_certain or each.kind == SILENT for each in self.late.values()))
+
+    @property
+    def sentence(self) -> str:
+        """The sentence in place of a rate."""
+        if self.is_expected:
+            return self.explanation
+        return f"no step for {duration(self.seconds)} (since {clock(self.since)}): {self.explanation}"
+
+
+def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, now: float) -> Stillness:
+    """Describe a cluster that has made no step for `seconds`, at `now` on the observer's clock."""
+    needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
+    meeting = [task for task in needed if task.meets]
+    does = {task.name: _doing(task, needed, now) for task in needed}
+    alone, between = alone_in_evaluation(meeting), between_steps(meeting)
+    if alone or between:
+        late = {task.name: does[task.name] for task in alone or between}
+        others = tuple(task.name for task in meeting if task.name not in late)
+        why = how_it_evaluates(alone, meeting) if alone else how_they_part(between, meeting)
+        return Stillness(since, seconds, why, late, others, is_out_of_step=True)
+    late = _late(needed, does)
+    heard = (task for task in meeting if task.running and does[task.name].kind != SILENT)
+    waiting = tuple(task.name for task in heard if task.name not in late)
+    busy = {name: each for name, each in (late or does).items() if each.is_expected}
+    if busy and len(busy) == len(late or busy):
+        return Stillness(since, seconds, _at_work(busy, waiting if late else ()), late, waiting, is_expected=True)
+    if (left := left_early(needed)) is not None:
+        return Stillness(since, seconds, how_it_left(left), {left.name: does[left.name]}, waiting)
+    if late and _is_at_its_end(needed, late):
+        why = (
+            f"{listing(list(late))} {_has(list(late))} ended well, and {listing(list(waiting))} {_verb(waiting, 'run')}"
+        )
+        return Stillness(since, seconds, why, is_own_work=True, is_ending=True)
+    if late:
+        return Stillness(since, seconds, _why_late(late, waiting), late, waiting)
+    is_own = _is_own_work(meeting, does)
+    return Stillness(since, seconds, _why_nobody(meeting, does), late, waiting, is_own_work=is_own)
+
+
+def _is_at_its_end(needed: Sequence[ObservedTask], late: Mapping[str, Doing]) -> bool:
+    """Decide whether those that are gone have ended well, and nobody waits for them: a chief may save the model yet."""
+    gone = [task for task in needed if task.name in late]
+    ends = [task.status.exit if task.status else None for task in gone if late[task.name].kind == ENDED]
+    well = len(ends) == len(gone) and all(end is not None and end.well for end in ends)
+    return well and not any(task.is_inside for task in needed if task.running)
+
+
+def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> bool:
+    if any(task.is_inside for task in meeting):
+        return False
+    return len(meeting) == 1 or any(does[task.name].kind == AT_WORK for task in meeting)
+
+
+def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:
+    """Return what a task does; one that has made no step yet, while others have, is only starting."""
+    does = doing(task, now)
+    is_new = task.meets and task.running and task.progressed is None and not _is_served(needed)
+    return Doing(STARTING, "it is only starting", "starting") if is_new and does.kind not in _TOLD else does
+
+
+_TOLD = (SILENT, STOPPED)
+
+
+def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str, Doing]:
+    """Return the tasks that are waited for: the certain ones, else those outside of the collective, else the silent."""
+    for kind in (ENDED, STARTING):
+        if any(each.kind == kind for each in does.values()):
+            return {name: each for name, each in does.items() if each.kind in (kind, STOPPED)}
+    heard = [task for task in needed if does[task.name].kind != SILENT]
+    outside = missing([task for task in heard if task.meets and not _is_served(needed)])
+    stopped = {name for name, each in does.items() if each.kind == STOPPED}
+    silent = {name for name, each in does.items() if each.kind == SILENT}
+    names = (stopped | outside) or silent
+    return {name: each for name, each in does.items() if name in names}
+
+
+def _is_served(tasks: Sequence[ObservedTask]) -> bool:
+    """Decide whether a coordinator hands out the work, so that workers report no steps and meet in no collective."""
+    return any(task.coordinator is not None or task.task.role is Role.PS for task in tasks)
+
+
+def _at_work(busy: Mapping[str, Doing], waiting: Sequence[str]) -> str:
+    """Say what is done in place of steps."""
+    names, first = list(busy), next(iter(busy.values()))
+    since = min((each.since for each in busy.values() if each.since is not None), default=None)
+    length = "" if since is None else f" since {clock(since)}"
+    told = f"{listing(names)} {_has(names)} been {first.clause}{length}"
+    return f"{told}; {listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else told
+
+
+def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:
+    """Say who keeps the others waiting, those first of whom most is known."""
+    first = next((each for each in late.values() if each.kind in (STOPPED, SILENT)), next(iter(late.values())))
+    names = [name for name, each in late.items() if each.kind == first.kind]
+    who, others = listing(names), f"; {listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else ""
+    match first.kind:
+        case "ended":
+            return "; ".join(f"{name} {late[name].clause}" for name in names[:2]) + others
+        case "starting":
+            return f"{who} {'is' if len(names) == 1 else 'are'} only starting{others}"
+        case "stopped":
+            if first.clause != BY_SIGNAL:
+                return f"{who} cannot go on: {first.clause}{others}"
+            process = "process" if len(names) == 1 else "processes"
+            return f"a signal has stopped the {process} of {who}{others}"
+        case "silent":
+            since = min((late[name].since or 0.0 for name in names), default=0.0)
+            agents, run = ("agent", "it runs") if len(names) == 1 else ("agents", "they run")
+            length = f" since {clock(since)}" if since else ""
+            return f"nothing is heard from the {agents} of {who}{length}, so that nobody knows whether {run}{others}"
+    clause = f"; {first.clause}" if first.clause and len(names) == 1 else ""
+    return f"{who} {_has(names)} not entered the all-reduce in which {_others(waiting)}{clause}"
+
+
+def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> str:
+    """Say what is known where nobody keeps the others waiting."""
+    if len(meeting) == 1:
+        name = meeting[0].name
+        return f"{name} runs" + (f"; {does[name].clause}" if does[name].clause else "")
+    inside = [task for task in meeting if task.is_inside]
+    if _is_served(meeting) or any(task.collective is None for task in meeting):
+        return "who waits for whom is not known"
+    if len(inside) == len(meeting):
+        return f"all {plural(len(meeting), 'task')} are inside the all-reduce: look at the network between them"
+    return (
+        "nobody is inside the all-reduce: they are at their input or their own Python, or wait for what they share "
+        "(storage, the chief's services)"
+    )
+
+
+def _others(waiting: Sequence[str]) -> str:
+    return f"{listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else "nobody waits"
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
+
+
+def _verb(names: Sequence[str], verb: str) -> str:
+    return f"{verb}s" if len(names) == 1 else verb

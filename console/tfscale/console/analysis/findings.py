@@ -1,0 +1,126 @@
+"""Results of the diagnosis: frozen values that the screens, the log and the export read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.steps.staleness import Staleness
+from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
+from tfscale.core.records.diagnosis import Diagnosis
+
+SEVERITIES = ("info", "warning", "serious", "critical")
+"""Severities of a diagnosis in rising order."""
+
+KINDS = (
+    "cut_off",
+    "crash",
+    "blocked",
+    "unreachable",
+    "hang",
+    "still",
+    "not_started",
+    "not_trained",
+    "not_measured",
+    "unused_gpus",
+    "not_finite",
+    "empty_batches",
+    "wrong_speed",
+    "slow_link",
+    "straggler",
+    "pauses",
+    "slowdown",
+    "imbalance",
+    "saturation",
+    "restart",
+)
+"""Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
+
+PACE = ("slow_link", "straggler", "pauses", "slowdown", "imbalance", "saturation")
+"""Kinds that tell how a cluster trains: of one that does not train they are not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectSummary:
+    """Medians of one subject's newest steps, in seconds; None unknown."""
+
+    step: int | None = None
+    """Sequence of its newest gradient collective."""
+    global_step: int | None = None
+    step_time: float | None = None
+    update: float | None = None
+    host: float | None = None
+    input: float | None = None
+    compute: float | None = None
+    reduce: float | None = None
+    wait: float | None = None
+    """The part of `reduce` in which it waited for a slower subject."""
+    lag: float | None = None
+    """Time from leaving one all-reduce to entering the next: update + host + input + compute."""
+    ratio: float | None = None
+    """Lag over the median lag of the others."""
+    staleness: Staleness | None = None
+    """Updates by other workers between its pulls and its pushes; None where its steps wait for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The result of one evaluation of the cluster."""
+
+    diagnoses: tuple[Diagnosis, ...] = ()
+    """All open diagnoses, and those that ended since the last evaluation; the most severe first."""
+    headline: str = ""
+    """The sentence for the top line of every screen."""
+    step_time: float | None = None
+    """Median seconds of a step of the cluster over the newest steps; None where it does not train."""
+    steps_per_second: float | None = None
+    """0 while the cluster stands still, None where it does not train otherwise."""
+    examples_per_second: float | None = None
+    slowdown: float | None = None
+    """Step time over that with the open stragglers as fast as their peers; 1.0 without stragglers."""
+    transfer: float | None = None
+    """Median seconds of a step that the network takes from every worker."""
+    subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the run so far by bucket of its goodput; empty before anything started."""
+    local_steps: int = 1
+    """Steps of the program that are one step here, from one all-reduce to the next (local SGD)."""
+    condition: ClusterCondition = field(default_factory=ClusterCondition)
+    short_history: ShortHistory | None = None
+    """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
+    suspect: Suspect | None = None
+    """The subject that looks slow, beside a headline that does not name it: no diagnosis, and shown in grey."""
+
+
+def is_calm(diagnosis: Diagnosis) -> bool:
+    """Decide whether a diagnosis is no trouble.
+
+    That is a limit of a cluster that is used well, other work than before, or what a restart has cost and gained.
+    """
+    return diagnosis.kind in ("saturation", "slowdown", "restart") and diagnosis.severity == "info"
+
+
+def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
+    """Decide whether this is the end of a stillness that one of `diagnoses` goes on with: it is not over."""
+    if diagnosis.kind != "still" or diagnosis.end is None:
+        return False
+    return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
+
+
+def by_sentence(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return the first diagnosis of each sentence: several stragglers share one."""
+    first: dict[str, Diagnosis] = {}
+    for diagnosis in diagnoses:
+        first.setdefault(diagnosis.sentence, diagnosis)
+    return list(first.values())
+
+
+def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:
+    """Return a sort key: open before ended, then the most severe, then causes before effects, then the oldest."""
+    return (
+        diagnosis.end is not None,
+        -SEVERITIES.index(diagnosis.severity),
+        KINDS.index(diagnosis.kind),
+        diagnosis.begin,
+    )

@@ -1,0 +1,185 @@
+"""The sentence for the top line of every screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.findings import PACE, SubjectSummary, is_calm
+from tfscale.console.analysis.run.saturation import BESIDE_STEPS
+from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.console.analysis.tasks.not_started import why_missing
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.out_of_step import how_it_left, left_early
+from tfscale.core.cluster.task import Role
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import Exit
+from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
+
+_CONSPICUOUS = 1.5
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
+_STOPS = ("cut_off", "crash", "blocked", "hang", "still", "not_started")
+"""Kinds of findings that explain why a cluster stands still: they go before the stillness itself."""
+
+
+def headline(
+    diagnoses: Sequence[Diagnosis],
+    tasks: Sequence[ObservedTask],
+    condition: ClusterCondition,
+    steps_per_second: float | None = None,
+    ratios: Mapping[str, float] | None = None,
+    stages: Sequence[SubjectSummary] = (),
+    short: ShortHistory | None = None,
+) -> str:
+    """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
+
+    What is calm is no trouble, as a limit of a cluster that is used well: such a cluster is healthy. Of a cluster that
+    makes no step nothing is said about its pace.
+
+    Args:
+        diagnoses: the most severe first.
+        tasks: all of the cluster.
+        condition: of the cluster now.
+        steps_per_second: of the whole cluster; None where it makes none now.
+        ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
+        stages: of the pipeline in a task, newest steps.
+        short: what is known of the steps, while it is too short to name a straggler.
+    """
+    names = {task.name: task for task in tasks}
+    told = [
+        each
+        for each in diagnoses
+        if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
+    ]
+    if condition.kind is not Condition.TRAINING:
+        told = [each for each in told if each.kind not in PACE or condition.may_be_judged]
+    still = condition.stillness
+    told.sort(key=lambda each: still is not None and each.kind not in _STOPS)
+    if told and (still is None or told[0].kind in _STOPS):
+        return told[0].sentence
+    if still is not None:
+        return still.sentence
+    if trouble := _trouble(tasks):
+        return trouble
+    if condition.kind is Condition.TRAINING and steps_per_second is not None:
+        return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
+    return _waiting(tasks, condition)
+
+
+def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
+    """Decide whether a crash is one of before: it is told once, also where the task runs again by then."""
+    if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
+        return False
+    return task.status.started is not None and task.status.started > diagnosis.begin
+
+
+def _manner(diagnoses: Sequence[Diagnosis]) -> str:
+    """Say what takes most of the time of a healthy cluster, where it is not the steps."""
+    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
+    return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
+
+
+def all_ended(exits: Sequence[Exit]) -> str:
+    """Say how all tasks have ended. Those that only served a task that exited with 0 were asked to end after it."""
+    if not all(end.well for end in exits):
+        return "all tasks have ended"
+    return "all tasks have ended well" if any(end.code == 0 for end in exits) else "all tasks have ended as asked"
+
+
+def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
+    """Return a sentence about agents that do not answer, or tasks that have ended; None where there are none."""
+    unreachable = [task.name for task in tasks if not task.up]
+    if unreachable:
+        return no_contact(unreachable)
+    ended = [task for task in tasks if task.is_over]
+    if ended and len(ended) == len(tasks):
+        exits = [task.status.exit if task.status else None for task in ended]
+        return all_ended([end for end in exits if end is not None]) if all(exits) else "all tasks have ended"
+    if (left := left_early(tasks)) is not None:
+        return how_it_left(left)
+    if ended:
+        if failed := sorted((task for task in ended if not task.ended_well), key=lambda task: task.ended_at):
+            return "; ".join(
+                f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
+            )
+        return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
+    return None
+
+
+def _unnamed(
+    tasks: Sequence[ObservedTask],
+    steps_per_second: float,
+    ratios: Mapping[str, float],
+    stages: Sequence[SubjectSummary],
+    short: ShortHistory | None,
+) -> str:
+    """Say how a cluster trains of which nothing bad is known: healthy, where enough is known for that."""
+    coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
+    if coordinator is not None:
+        working = sum(worker.finished > 0 for worker in coordinator.workers)
+        return _healthy(f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together", short)
+    training = [task for task in tasks if task.meets and task.progressed is not None]
+    if len(training) <= 1:
+        manner = (_all_reduces(training[0].probe) if training else "") + _bubble(stages)
+        who = listing([task.name for task in training])
+        return _healthy(f"{who} trains, {step_rate(steps_per_second)}{manner}", short)
+    roles = {task.task.role for task in training}
+    noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
+    rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
+    in_step = f"{plural(len(training), noun)} in step, {rate}"
+    slowest = max(training, key=lambda task: ratios.get(task.name, 0.0)).name
+    if ratios.get(slowest, 0.0) >= _CONSPICUOUS:
+        return (
+            f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
+        )
+    return _healthy(in_step, short) + ("" if short else ", no straggler")
+
+
+def _healthy(manner: str, short: ShortHistory | None) -> str:
+    return f"healthy: {manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
+
+
+def _too_short(short: ShortHistory) -> str:
+    if short.steps is not None:
+        return f"{plural(short.steps, 'step')} {'is' if short.steps == 1 else 'are'} too few"
+    seconds = max(1, int(short.seconds))
+    return f"{seconds} s {'is' if seconds == 1 else 'are'} too short"
+
+
+def _all_reduces(probe: ProbeStatus | None) -> str:
+    """Say where a step is not one batch and one all-reduce."""
+    if probe is not None and probe.local_steps:
+        return f", 1 all-reduce in {probe.local_steps} steps"
+    return f", 1 all-reduce for {probe.micro_batches} micro-batches" if probe and probe.micro_batches else ""
+
+
+def _bubble(stages: Sequence[SubjectSummary]) -> str:
+    """Say how long the stages of a pipeline wait for each other."""
+    known = [(stage.compute, stage.input) for stage in stages if stage.compute and stage.input is not None]
+    if not known:
+        return ""
+    idle = sum(waits for _, waits in known)
+    return f", {plural(len(known), 'stage')}, bubble {idle / (idle + sum(busy for busy, _ in known)):.0%}"
+
+
+def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
+    needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
+    if condition.kind is Condition.UNKNOWN:
+        agents = "agent" if len(needed) == 1 else "agents"
+        return f"nothing is heard from the {agents}: what the training does is not known"
+    absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
+    if absent:
+        name, why = absent[0]
+        more = len(absent) - 1
+        others = f"; {more} more {'is' if more == 1 else 'are'} missing" if more else ""
+        return f"waiting for {name}: {why}{others}"
+    running = f"{plural(len(needed), 'task')} running"
+    if condition.kind is Condition.TRAINING:
+        if condition.resumed is not None:
+            return f"{running}, steps are made again"
+        return f"{running}, the first steps are being measured"
+    unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
+    if unmeasured and len(unmeasured) == len(needed):
+        return f"{running}, not measured: {unmeasured[0]}"
+    return f"{running}, waiting for the first step"

@@ -1,0 +1,113 @@
+"""Memory of one link: what TCP told of it in the newest seconds, and what it carried while it was well."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from tfscale.core.records.host_sample import PeerLink
+
+WINDOW = 3.0
+"""Seconds over which a link is judged (chosen: a ring of steps of half a second sends in bursts)."""
+_KEPT = 60
+"""Samples kept, one a second, and samples of a well link whose median is usual."""
+_LEAST_USUAL = 5
+"""Samples of a well link from which on its rate is known as usual (chosen)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFigures:
+    """A link over the newest seconds."""
+
+    sent: float
+    """Bytes a second."""
+    work: float
+    """Share of the time in which it had something to send that the other side would take."""
+    lost: float
+    """Share of the segments that were lost."""
+    unsent: int
+    """Most bytes that waited in the sender's kernel."""
+    round_trip: float
+    is_answered: bool
+    """False while the receiver's host acknowledges nothing of what is sent again and again."""
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second while it had something to send."""
+        return self.sent / max(self.work, 1e-3)
+
+
+@dataclass(slots=True)
+class LinkMemory:
+    """Samples of one link, and how it has been judged."""
+
+    _samples: deque[tuple[float, PeerLink]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """(Unix seconds on the sender's clock, what it told)."""
+    _rates: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """Bytes a second of the seconds in which it was well."""
+    in_a_row: int = 0
+    """Judgements in a row that contradict `is_named`."""
+    is_named: bool = False
+    _begins: dict[str, float] = field(default_factory=dict)
+    """Begin of each manner in which it is ill, or is suspected to be: slow, lossy."""
+
+    @property
+    def at(self) -> float:
+        """Time of the newest sample."""
+        return self._samples[-1][0]
+
+    def add(self, at: float, link: PeerLink) -> None:
+        self._samples.append((at, link))
+
+    def figures(self) -> LinkFigures:
+        """Return the figures of the newest seconds."""
+        recent = [link for at, link in self._samples if self.at - WINDOW < at]
+        sent = sum(link.sent for link in recent)
+        lost = sum(link.sent * (link.retransmitted or 0.0) for link in recent)
+        return LinkFigures(
+            sent=sent / len(recent),
+            work=sum(_work(link) for link in recent) / len(recent),
+            lost=lost / sent if sent else 0.0,
+            unsent=max(link.unsent for link in recent),
+            round_trip=median(link.round_trip for link in recent),
+            is_answered=recent[-1].unanswered is None,
+        )
+
+    @property
+    def manner(self) -> str:
+        """The manner in which it is ill: one that loses what it carries may be slow for that in some seconds."""
+        return "slow" if "slow" in self._begins else "lossy"
+
+    @property
+    def since(self) -> float:
+        """Begin of the time in which it has been ill."""
+        return min(self._begins.values(), default=self.at)
+
+    def suspect(self, begins: Mapping[str, float]) -> None:
+        """Note the manners in which it is ill now; those in which it was before keep their begin."""
+        self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
+
+    def note_well(self) -> None:
+        """Take the newest second for one in which the link was well."""
+        self._begins = {}
+        self._rates.append(self._samples[-1][1].sent)
+
+    @property
+    def usual_rate(self) -> float | None:
+        """Bytes a second while it was well, None unknown."""
+        return median(self._rates) if len(self._rates) >= _LEAST_USUAL else None
+
+    def slow_since(self, speed: float) -> float:
+        """Return when the newest seconds in a row began in which it was slower than this, bytes a second."""
+        begin = self.at
+        for at, link in reversed(self._samples):
+            if _work(link) and link.sent / _work(link) > speed:
+                break
+            begin = at
+        return begin - 1.0
+
+
+def _work(link: PeerLink) -> float:
+    return max(0.0, link.busy - link.held)

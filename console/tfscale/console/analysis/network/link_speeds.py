@@ -1,0 +1,52 @@
+"""Speeds of links by the cluster file, and those of them that cannot be right: the link has carried more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import bit_rate
+
+BEYOND = 1.1
+"""Ratio of what an interface carried in a second to its speed from which on the speed is wrong (chosen: no link
+carries more than it can, and rates of a second are off by some percent)."""
+BEYOND_IN_STEP = 1.25
+"""The same of what must have been carried during the all-reduce, which is computed from bytes and the time of a step
+(chosen: a shaped link was at 0.83 to 0.86 of its speed)."""
+
+
+@dataclass(slots=True)
+class LinkSpeeds:
+    """Speeds that the cluster file gives, but for the wrong ones."""
+
+    spec: ClusterSpec
+    _carried: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By task whose link's speed is wrong: (when that was found, bits a second that it carried)."""
+
+    def given(self, task: str) -> float | None:
+        """Return the speed of a task's link in bits a second, None where it is not given or wrong."""
+        return None if task in self._carried else self.spec.link_speed(Task.parse(task))
+
+    def note(self, task: str, carried: float, now: float, beyond: float = BEYOND) -> None:
+        """Take in that a task's link carried so many bits a second."""
+        speed = self.spec.link_speed(Task.parse(task))
+        if speed is None or carried < beyond * speed:
+            return
+        found, most = self._carried.get(task, (now, 0.0))
+        # Its sentence stays the same until much more is seen.
+        self._carried[task] = (found, carried if carried > BEYOND * most else most)
+
+    @property
+    def wrong(self) -> list[Diagnosis]:
+        """One `wrong_speed` for each link that carried more than it is said to."""
+        return [self._describe(task, found, carried) for task, (found, carried) in sorted(self._carried.items())]
+
+    def _describe(self, task: str, found: float, carried: float) -> Diagnosis:
+        speed = self.spec.link_speed(Task.parse(task)) or 0.0
+        sentence = (
+            f"the cluster file gives {task}'s link {bit_rate(speed)}, but it carried {bit_rate(carried)}: "
+            "correct its speed under [links]"
+        )
+        return Diagnosis("wrong_speed", task, found, None, "warning", sentence, {"link": speed, "carried": carried})

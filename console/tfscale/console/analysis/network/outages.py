@@ -1,0 +1,185 @@
+"""Outages of the network, times in which a process was stopped, and the crashes that followed from them.
+
+TensorFlow's tasks end some seconds after they hear a peer no more, each with an error about another task that has died.
+Nobody has died.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import subject_order
+from tfscale.core.failure.task_failure import CLOCK_DOUBT
+from tfscale.core.log_clues import PEER
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, listing
+
+NETWORK = "network"
+"""Reason of a crash (`evidence.reason`) that followed from an outage."""
+STOPPED = "stopped"
+"""Reason of a crash that followed from a peer's process that was stopped."""
+GIVEN_UP = 5.0
+"""Seconds for which a process is stopped from which on others end of it (TensorFlow gave it up after 7 to 12 s)."""
+AFTER = 60.0
+"""Seconds after an outage in which tasks may still end of it (chosen: TensorFlow notices at its next message)."""
+_KEPT = 10
+_OF_NETWORK = re.compile(r"unavailable|deadline|connection|timed out|socket", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Outage:
+    """Time in which a host was cut off; `end` is None while it lasts."""
+
+    task: str
+    begin: float
+    end: float | None = None
+    other: str = ""
+    """The one host from which it was cut off, by its task; empty where it was cut off from all."""
+    how: str = ""
+    """How its process was stopped, as in `stopped by a signal`; empty where it was the network."""
+
+    @property
+    def reason(self) -> str:
+        return STOPPED if self.how else NETWORK
+
+    @property
+    def told(self) -> str:
+        """Clause about it."""
+        since = f"since {clock(self.begin)}"
+        when = since if self.end is None else f"from {clock(self.begin)} to {clock(self.end)}"
+        if self.how:
+            return f"{self.task} {'has been' if self.end is None else 'was'} {self.how} {when}"
+        network = f"the network between {self.task} and {self.other}" if self.other else f"{self.task}'s network"
+        return f"{network} {'is' if self.end is None else 'was'} gone {when}"
+
+    def explains(self, at: float) -> bool:
+        """Decide whether a task that ended at this time may have ended of it."""
+        if self.how and min(at, self.end or at) - self.begin < GIVEN_UP - CLOCK_DOUBT:
+            return False
+        return self.begin - CLOCK_DOUBT <= at and (self.end is None or at <= self.end + AFTER)
+
+
+@dataclass(slots=True)
+class Outages:
+    """The newest outages."""
+
+    _known: list[Outage] = field(default_factory=list)
+
+    def note(self, cut: Iterable[Diagnosis], now: float) -> None:
+        """Take in who is cut off now."""
+        found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
+        self._note(NETWORK, list(map(self._whole, found)), now)
+
+    def _whole(self, outage: Outage) -> Outage:
+        """Return the outage of one host from all that a pair, the last of its hosts to hear each other, belongs to."""
+        whole = (
+            known
+            for known in self._known
+            if not (known.how or known.other) and known.task in (outage.task, outage.other)
+        )
+        near = (known for known in whole if abs(known.begin - outage.begin) <= CLOCK_DOUBT)
+        return next((replace(known, end=None) for known in near), outage) if outage.other else outage
+
+    def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
+        """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
+        known = {task.name: task for task in tasks if task.up}
+        lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
+        running = {name: task for name, task in known.items() if task.running}
+        stopped = [Outage(name, now, how=how) for name, task in running.items() if (how := how_stopped(task))]
+        unheard = [Outage(name, now, how="stopped") for name in lasting - known.keys()]
+        self._note(STOPPED, [*stopped, *unheard], now)
+
+    def _note(self, reason: str, found: Sequence[Outage], now: float) -> None:
+        new = {outage.task: outage for outage in found}
+        lasting = {outage.task: outage for outage in self._known if outage.end is None and outage.reason == reason}
+        for task, outage in lasting.items():
+            if task not in new:
+                outage.end = now
+        self._known += [outage for task, outage in new.items() if task not in lasting]
+        self._known = self._known[-_KEPT:]
+
+    def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Return the crashes, all those that followed from one outage as one, which is told as such."""
+        told: list[Diagnosis] = []
+        followed: dict[int, list[Diagnosis]] = {}
+        for crash in crashes:
+            number = self._outage_of(crash)
+            if number is None:
+                told.append(crash)
+            else:
+                followed.setdefault(number, []).append(crash)
+        return told + [_describe(self._with_others(number), all_of_it) for number, all_of_it in followed.items()]
+
+    def _with_others(self, number: int) -> Sequence[Outage]:
+        """Return an outage; of a stopped process all that were stopped beside it in the same way, by task."""
+        one = self._known[number]
+        beside = [each for each in self._known if each.how == one.how and _overlap(each, one)] if one.how else [one]
+        return sorted(beside, key=lambda each: subject_order(each.task))
+
+    def _outage_of(self, crash: Diagnosis) -> int | None:
+        if not _is_of_network(crash):
+            return None
+        numbers = range(len(self._known))
+        return next((number for number in reversed(numbers) if self._known[number].explains(crash.begin)), None)
+
+
+def _overlap(one: Outage, other: Outage) -> bool:
+    return one is other or (
+        (other.end is None or one.begin <= other.end) and (one.end is None or other.begin <= one.end)
+    )
+
+
+def _told(outages: Sequence[Outage]) -> str:
+    """Return the clause about an outage, or about processes that were stopped at the same time."""
+    if len(outages) == 1:
+        return outages[0].told
+    names, begin = listing([each.task for each in outages]), clock(min(each.begin for each in outages))
+    ends = [each.end for each in outages if each.end is not None]
+    if len(ends) < len(outages):
+        return f"{names} have been {outages[0].how} since {begin}"
+    return f"{names} were {outages[0].how} from {begin} to {clock(max(ends))}"
+
+
+def _describe(outages: Sequence[Outage], crashes: Sequence[Diagnosis]) -> Diagnosis:
+    outage = outages[0]
+    first = min(crashes, key=lambda crash: crash.begin)
+    ended = sorted({name for crash in crashes for name in _ended(crash)})
+    evidence = {
+        **first.evidence,
+        "followers": ", ".join(ended),
+        "reason": outage.reason,
+        "outage_begin": outage.begin,
+        "outage_end": outage.end,
+    }
+    return replace(
+        first,
+        subject=outage.task,
+        sentence=f"{_told(outages)}; {listing(ended)} ended of that",
+        evidence=evidence,
+    )
+
+
+def how_stopped(task: ObservedTask) -> str:
+    """Return how a task's process is stopped now; empty where it is not."""
+    if task.stopped:
+        return "stopped by a signal"
+    usage = task.held.host.task if task.held and task.held.host else None
+    if usage is not None and usage.traced:
+        return "stopped by a debugger"
+    return "frozen with its container" if usage is not None and usage.frozen else ""
+
+
+def _ended(crash: Diagnosis) -> list[str]:
+    """Return the tasks that ended; one that the others only took for dead has left no exit."""
+    has_exit = crash.evidence.get("code") is not None or crash.evidence.get("signal") is not None
+    followers = crash.evidence.get("followers")
+    return [*([crash.subject] if has_exit else []), *(followers.split(", ") if isinstance(followers, str) else [])]
+
+
+def _is_of_network(crash: Diagnosis) -> bool:
+    """Decide whether the log of the first task to end blames another task or a connection."""
+    reason, line = crash.evidence.get("reason"), crash.evidence.get("line")
+    return reason == PEER or (reason == "exception" and isinstance(line, str) and bool(_OF_NETWORK.search(line)))

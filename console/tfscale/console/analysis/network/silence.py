@@ -1,0 +1,180 @@
+"""Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
+
+Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from tfscale.console.analysis.network.outages import Outages
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.neighbours import host_speakers, neighbours
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import UNHEARD, Counters, Neighbour
+from tfscale.core.text import clock, listing
+
+_AFTER = 3.0
+"""Seconds by which an answer must be later than the newest frame of who heard it, as the console lost the agent, to be
+one after that. Both times are of one clock. Frames that are more than 2 s old belong to a task that is not `up`, and
+what has been sent may come a second late from a busy host."""
+
+HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
+"""Evidence (`agent`) of an agent that others hear, that nobody hears, that the console has never heard, and that was
+asked to leave."""
+
+_COMING_BACK = 15.0
+"""Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
+
+
+class SilenceWatch:
+    """Watch of who hears whom."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        speakers = host_speakers(spec)
+        self._speaker = {str(task): str(speakers[address.host]) for task, address in spec.agents.items()}
+        """Task whose agent answers for the host of each task."""
+        self._greeters: dict[str, list[str]] = defaultdict(list)
+        """Tasks whose agents greet that of a speaker."""
+        for task in spec.tasks:
+            for greeted in neighbours(spec, task):
+                self._greeters[str(greeted)].append(str(task))
+        self._newest: dict[str, tuple[float, bool, Counters]] = {}
+        """Of each task: time of its newest frame, whether it misses a neighbour, counters."""
+        self._lost: dict[str, dict[str, float]] = {}
+        """Tasks that the console does not reach: time of each greeter's newest frame when that began."""
+        self._silent: dict[str, float] = {}
+        """Hosts that answer nobody, by the task that speaks for them, and since when."""
+        self._returned: dict[str, tuple[float, float]] = {}
+        """Hosts that did so until a moment ago: (since when, when the console reached it again)."""
+        self.outages = Outages()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in a frame of a task's agent."""
+        self._newest[task] = (frame.at, frame.misses_neighbour, frame.counters)
+
+    def diagnose(self, tasks: Mapping[str, ObservedTask], now: float) -> list[Diagnosis]:
+        """Return who is cut off from the others or from the console."""
+        lost = [task for task in tasks.values() if task.since is not None and not task.up]
+        self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
+        found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
+        self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
+        found += self._about_reached(self._deaf_pairs(tasks))
+        self.outages.note([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_stopped(tasks.values(), now)
+        return found
+
+    def _note_returns(self, silent: Mapping[str, float], now: float) -> None:
+        back = {name: (since, now) for name, since in self._silent.items() if name not in self._lost}
+        kept = {name: times for name, times in self._returned.items() if now - times[1] < _COMING_BACK}
+        self._silent, self._returned = dict(silent), kept | back
+
+    def _about_lost(self, task: ObservedTask, tasks: Mapping[str, ObservedTask]) -> Diagnosis | None:
+        """Say what others hear of a task that the console does not reach; None while that is not known."""
+        speaker, known = self._speaker[task.name], self._lost[task.name]
+        heard = {
+            name: (self._newest[name][0], told)
+            for name in self._greeters[speaker]
+            if name in self._newest and tasks[name].up and (told := self._heard(name).get(speaker)) is not None
+        }
+        begin = task.since or 0.0
+        for name, (at, _) in heard.items():
+            known.setdefault(name, at)
+        if hearing := [name for name, (at, told) in heard.items() if _is_since(told.heard, known[name], at)]:
+            hears = "hears" if len(hearing) == 1 else "hear"
+            return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
+        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
+        is_silent = bool(silent) and len(silent) == len(heard)
+        if task.has_left and not is_silent:
+            return _left(task.name, begin)
+        if reaching := [name for name, (at, told) in heard.items() if _is_since(told.reached, known[name], at)]:
+            if task.at is None:
+                return _never_heard(task.name, begin, reaching)
+            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
+        return _silent(task.name, max(silent), list(heard)) if is_silent else None
+
+    def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
+        """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
+        since: dict[frozenset[str], float] = {}
+        for name, (at, misses, _) in self._newest.items():
+            for told in self._heard(name).values() if misses and tasks[name].up else ():
+                if is_missed(told, at) and told.task in tasks and tasks[told.task].up:
+                    pair = frozenset((self._speaker[name], told.task))
+                    since[pair] = max(told.reached or 0.0, since.get(pair, 0.0))
+        return since
+
+    def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
+        """Name the hosts that come back, those that hear nobody, and the rest of these pairs."""
+        coming = {name for name in self._returned if any(name in pair for pair in since)}
+        found = [_coming_back(name, self._returned[name][0]) for name in sorted(coming)]
+        since = {pair: at for pair, at in since.items() if not pair & coming}
+        alone = {name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)}
+        found += [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
+        pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & alone]
+        return [*found, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
+
+    def _hears_nobody(self, name: str, since: Mapping[frozenset[str], float]) -> bool:
+        """Decide whether none of at least two hosts that greet a host, or are greeted by it, hears it."""
+        near = {self._speaker[greeter] for greeter in self._greeters[name]}
+        return len(near) > 1 and all(frozenset((name, other)) in since for other in near)
+
+    def _heard(self, name: str) -> Mapping[str, Neighbour]:
+        host = self._newest[name][2].host
+        return {told.task: told for told in host.neighbours} if host else {}
+
+
+def is_missed(told: Neighbour, at: float) -> bool:
+    """Decide whether a host that answered before does not any more, in a frame of this time."""
+    return told.reached is not None and at - told.reached > UNHEARD
+
+
+def _is_since(answered: float | None, lost: float, at: float) -> bool:
+    """Decide whether an answer is later than the frame at the loss (`lost`), and new in that of `at`."""
+    return answered is not None and answered > lost + _AFTER and at - answered <= UNHEARD
+
+
+def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
+    sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": agent})
+
+
+def _left(task: str, at: float) -> Diagnosis:
+    sentence = f"{task}'s agent left at {clock(at)} as it was asked to, and the task went on"
+    return Diagnosis("unreachable", task, at, None, "warning", sentence, {"agent": LEFT})
+
+
+def _never_heard(task: str, begin: float, by: Sequence[str]) -> Diagnosis:
+    sentence = (
+        f"{task}'s agent has not answered since the console began to watch ({clock(begin)}), though its host answers "
+        f"{listing(by)}: nobody has started it there, or it has ended"
+    )
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": NEVER_HEARD})
+
+
+def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
+    sentence = (
+        f"{task}'s host does not answer to anyone: it is cut off or down since {clock(since)}; "
+        f"neither the console nor {listing(by)} hears it"
+    )
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+
+
+def _coming_back(task: str, since: float) -> Diagnosis:
+    sentence = f"{task}'s host was cut off since {clock(since)}, and is coming back: not all others hear it yet"
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+
+
+def _cut_off(task: str, since: float) -> Diagnosis:
+    sentence = f"{task}'s host and the others do not hear each other since {clock(since)}: only the console reaches it"
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+
+
+def _apart(first: str, second: str, since: float) -> Diagnosis:
+    sentence = (
+        f"the hosts of {first} and {second} do not hear each other since {clock(since)}: the network between them is "
+        "cut, though the console reaches both"
+    )
+    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"from": second})

@@ -1,0 +1,196 @@
+"""Slow and lossy links: from which task to which, by what TCP measured on the sender's host.
+
+In a ring every link carries the same bytes in a step, so that one slow link makes the all-reduce longer for all workers
+alike: their own clocks cannot tell whose it is. TCP knows for how long bytes waited on each way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from statistics import median
+
+from tfscale.console.analysis.network.link_memory import LinkFigures, LinkMemory
+from tfscale.console.analysis.stragglers.straggler_rule import severity_of
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import Counters
+from tfscale.core.text import bit_rate, clock, data_size, duration, times
+
+STEADY = 3
+"""Judgements in a row, one a second, before a link is named, and before it is well again (chosen)."""
+SLOWER_ON, SLOWER_OFF = 3.0, 2.0
+"""Ratio of the others' speed to a link's from which on it is slow, and below which that ends. Chosen: three real
+workers on two busy cores had links of 1 to 4 Gbit/s, of which one shaped to 60 Mbit/s carried 57."""
+BUSY_ON, BUSY_OFF = 0.3, 0.2
+"""Shares of the time in which a slow link has something to send, and by which it exceeds the others (chosen)."""
+LOST_ON, LOST_OFF = 0.01, 0.005
+"""Shares of the segments that are lost (chosen: senders that take loss for congestion crawl from 1 % on)."""
+MOST_READ = 8
+"""Tasks whose links are read for being the busiest, and as many for comparison: to read those of a thousand each second
+takes too long (chosen)."""
+_LEAST_RATE = 10_000
+"""Bytes a second below which a link carries requests, not data (chosen)."""
+_LEAST_SHARE = 0.1
+"""Part of the busiest link's rate below which a link's speed says nothing (chosen)."""
+_GONE = 5.0
+"""Seconds after which a link of which nothing is told any more is forgotten."""
+
+_Key = tuple[str, str]
+"""Sender and receiver."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A link that carries data, and what the others do meanwhile."""
+
+    own: LinkFigures
+    others: Sequence[LinkFigures]
+
+    @property
+    def others_speed(self) -> float:
+        return median(other.speed for other in self.others)
+
+    def is_slow(self, slower: float, busy: float) -> bool:
+        beyond = busy + (median(other.work for other in self.others) if self.others else 0.0)
+        return self.own.work >= min(beyond, 0.9) and self.others_speed >= slower * self.own.speed
+
+    def is_lossy(self, lost: float) -> bool:
+        return self.own.lost >= lost and self.own.lost >= 5 * median(other.lost for other in self.others)
+
+
+class SlowLinks:
+    """Watch of the links between hosts: it names those that are slow or lossy beside the others."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[float, float, Counters]] = {}
+        """Of each task: time of its newest frame, share in which its busiest link was busy, counters."""
+        self._links: dict[_Key, LinkMemory] = {}
+        self._told: dict[_Key, Diagnosis] = {}
+        """Newest diagnosis of each link that is named."""
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in a frame of a task's agent."""
+        if frame.link_use is None:
+            self._newest.pop(task, None)
+        else:
+            self._newest[task] = (frame.at, frame.link_use, frame.counters)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """Return one open `slow_link` for each task with a way to a peer that is slow or lossy."""
+        fresh = self._read()
+        figures = {key: link.figures() for key, link in self._links.items()}
+        most = max((told.sent for told in figures.values()), default=0.0)
+        least = max(_LEAST_RATE, _LEAST_SHARE * most)
+        carrying = {key: told for key, told in figures.items() if told.is_answered and told.sent >= least}
+        found: dict[str, Diagnosis] = {}
+        for key, own in sorted(carrying.items(), key=lambda item: item[1].speed):
+            link, others = self._links[key], [told for other, told in carrying.items() if other != key]
+            if others and key[0] in fresh:
+                _follow(link, _Compared(own, others))
+            if others and link.is_named:
+                found.setdefault(key[0], self._tell(key, link, _Compared(own, others)))
+        self._told = {key: told for key, told in self._told.items() if key in self._links and self._links[key].is_named}
+        return list(found.values())
+
+    def _tell(self, key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
+        """Return what holds; while it is to be seen whether the link is well again, what held last."""
+        if link.in_a_row == 0 or key not in self._told:
+            self._told[key] = _describe(key, link, compared, self._is_heard(key[1], link.at))
+        return self._told[key]
+
+    def _is_heard(self, receiver: str, at: float) -> bool:
+        """Decide whether a receiver's agent tells of its own links, which may be what holds up the answers."""
+        names = receiver.split(" or ")
+        return any(name in self._newest and self._newest[name][0] > at - _GONE for name in names)
+
+    def _read(self) -> set[str]:
+        """Take in the links of the busiest tasks and of some others, and return whose there were."""
+        self._links = {key: link for key, link in self._links.items() if self._is_there(key, link)}
+        names = list(self._newest)
+        busiest = nlargest(MOST_READ, names, key=lambda name: self._newest[name][1])
+        read_at = {sender: link.at for (sender, _), link in self._links.items()}
+        fresh = set()
+        for name in {*busiest, *names[:: -(-len(names) // MOST_READ) or 1]}:
+            at, _, counters = self._newest[name]
+            host = counters.host
+            if host is not None and at > read_at.get(name, 0.0):
+                fresh.add(name)
+                for told in host.links:
+                    self._links.setdefault((name, told.peer), LinkMemory()).add(at, told)
+        return fresh
+
+    def _is_there(self, key: _Key, link: LinkMemory) -> bool:
+        newest = self._newest.get(key[0])
+        return newest is not None and newest[0] - link.at < _GONE
+
+
+def _follow(link: LinkMemory, compared: _Compared) -> None:
+    """Judge a link once more; it is named, and well again, after several judgements alike."""
+    slower, busy, lost = (SLOWER_OFF, BUSY_OFF, LOST_OFF) if link.is_named else (SLOWER_ON, BUSY_ON, LOST_ON)
+    begins: dict[str, float] = {}
+    if compared.is_slow(slower, busy):
+        begins["slow"] = link.slow_since(compared.others_speed / 2)
+    if compared.is_lossy(lost):
+        begins["lossy"] = link.at
+    is_ill = bool(begins)
+    if is_ill:
+        link.suspect(begins)
+    elif not link.is_named:
+        link.note_well()
+    link.in_a_row = 0 if is_ill == link.is_named else link.in_a_row + 1
+    if link.in_a_row >= STEADY:
+        link.is_named, link.in_a_row = is_ill, 0
+
+
+def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_heard: bool) -> Diagnosis:
+    own, (sender, receiver) = compared.own, key
+    longer = link.usual_rate / own.sent if link.usual_rate else None
+    round_trip = median(other.round_trip for other in compared.others)
+    is_slow = link.manner == "slow"
+    what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
+    ends = f"from {sender} to {receiver}" if receiver_is_heard else f"between {sender} and {receiver}"
+    cost = f": it makes the step {times(longer)} as long" if longer and longer >= 1.1 else ""
+    return Diagnosis(
+        kind="slow_link",
+        subject=sender,
+        begin=link.since,
+        end=None,
+        severity=_severity(longer, own.work) if is_slow else "warning",
+        sentence=f"the link {ends} {what}, since {clock(link.since)}{cost}",
+        evidence={
+            "receiver": receiver,
+            "manner": link.manner,
+            "speed": own.speed,
+            "speed_of_others": compared.others_speed,
+            "sent": own.sent,
+            "busy": own.work,
+            "unsent": float(own.unsent),
+            "round_trip": own.round_trip,
+            "round_trip_of_others": round_trip,
+            "retransmitted": own.lost,
+            "ratio": longer,
+        },
+    )
+
+
+def _slow(own: LinkFigures, compared: _Compared, round_trip: float) -> str:
+    waits = f" with {data_size(own.unsent)} waiting to be sent" if own.unsent else ""
+    loses = f", {own.lost:.1%} of it lost" if own.lost >= LOST_OFF else ""
+    return (
+        f"is slow: {bit_rate(8 * own.speed)}{waits}, round trip {duration(own.round_trip)}{loses} "
+        f"(others {bit_rate(8 * compared.others_speed)}, {duration(round_trip)})"
+    )
+
+
+def _lossy(own: LinkFigures, compared: _Compared) -> str:
+    usual = median(other.lost for other in compared.others)
+    return f"loses {own.lost:.1%} of what is sent (others {f'{usual:.1%}' if usual else 'nothing'})"
+
+
+def _severity(longer: float | None, work: float) -> str:
+    """Return the severity by how much longer steps take, at the levels of a straggler; else by how busy the link is."""
+    if longer is None:
+        return "critical" if work >= 0.5 else "serious"
+    return severity_of(longer)

@@ -1,0 +1,75 @@
+"""The memory of open diagnoses: the rules return only what holds now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.analysis.findings import SEVERITIES, by_severity
+from tfscale.console.analysis.past_straggler import PastStraggler, told
+from tfscale.console.analysis.stragglers.straggler_words import sets_of
+from tfscale.core.records.diagnosis import Diagnosis
+
+_Key = tuple[str, str, float]
+
+
+@dataclass(slots=True)
+class _Open:
+    diagnosis: Diagnosis
+    worst: Diagnosis
+    """The first of the most severe ones since it was opened."""
+    past: PastStraggler | None
+    """Sums of a straggler's figures so far; None for other kinds."""
+
+    def ended(self, end: float) -> Diagnosis:
+        """Return what it was: at its most severe, and not what was left of it last."""
+        last = replace(self.diagnosis, severity=self.worst.severity)
+        if self.past is not None:
+            return self.past.over(last, end)
+        return replace(self.worst, begin=self.diagnosis.begin, end=end)
+
+
+@dataclass(slots=True)
+class OpenDiagnoses:
+    """The open diagnoses by kind and subject (crashes by time as well: a task can crash again)."""
+
+    _open: dict[_Key, _Open] = field(default_factory=dict)
+
+    def update(
+        self, current: Iterable[Diagnosis], now: float, recovered: Mapping[str, float] | None = None
+    ) -> tuple[Diagnosis, ...]:
+        """Return the diagnoses that hold now, each with the begin that it was opened with, and those that have ended.
+
+        The most severe come first. What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
+        seconds, by subject).
+        """
+        held: dict[_Key, _Open] = {}
+        for diagnosis in current:
+            key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
+            held[key] = _held(self._open.get(key), diagnosis)
+        since = recovered or {}
+        ended = [
+            before.ended(since.get(before.diagnosis.subject, now))
+            for key, before in self._open.items()
+            if key not in held
+        ]
+        self._open = held
+        past = [
+            straggler
+            for each in sets_of([over for over in ended if over.kind == "straggler"])
+            for straggler in told(each, all(over.subject in since for over in each))
+        ]
+        others = [over for over in ended if over.kind != "straggler"]
+        return tuple(sorted([*(each.diagnosis for each in held.values()), *others, *past], key=by_severity))
+
+
+def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:
+    if before is None:
+        held = _Open(diagnosis, diagnosis, PastStraggler() if diagnosis.kind == "straggler" else None)
+    else:
+        current = replace(diagnosis, begin=before.diagnosis.begin)
+        is_worse = SEVERITIES.index(current.severity) > SEVERITIES.index(before.worst.severity)
+        held = _Open(current, current if is_worse else before.worst, before.past)
+    if held.past is not None:
+        held.past.add(held.diagnosis)
+    return held

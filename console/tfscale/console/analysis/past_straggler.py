@@ -1,0 +1,93 @@
+"""Stragglers that are over: told in the past tense, from all that was measured while they were open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.run import live_cost
+from tfscale.console.analysis.stragglers.straggler_words import MOST_NAMES, in_range, names_of
+from tfscale.core.cluster.task import subject_order
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, duration, listing, times
+
+_WORSE = 1.25
+"""Worst over mean ratio from which on the worst is told, too (chosen)."""
+
+
+@dataclass(slots=True)
+class PastStraggler:
+    """Sums of a straggler's figures over the evaluations in which it was open."""
+
+    evaluations: int = 0
+    worst_ratio: float = 0.0
+    worst_cost: float = 0.0
+    _ratios: float = 0.0
+    _costs: float = 0.0
+    _phases: Counter[str] = field(default_factory=Counter)
+    _causes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, straggler: Diagnosis) -> None:
+        """Take in the straggler as it is found now."""
+        ratio, cost = _number(straggler, "ratio"), live_cost.loss_of(straggler) or 0.0
+        self.evaluations += 1
+        self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
+        self._ratios, self._costs = self._ratios + ratio, self._costs + cost
+        self._phases[str(straggler.evidence.get("phase"))] += 1
+        self._causes[str(straggler.evidence.get("cause", "unknown"))] += 1
+
+    def over(self, last: Diagnosis, end: float) -> Diagnosis:
+        """Return the straggler that was open up to `end`, with the figures of all that time.
+
+        `last` is how it was found last; its sentence is left to `told`.
+        """
+        cost = self._costs / self.evaluations
+        evidence = {
+            **{name: value for name, value in last.evidence.items() if name not in live_cost.EVIDENCE},
+            "ratio": self._ratios / self.evaluations,
+            "phase": self._phases.most_common(1)[0][0],
+            "slowdown": 1 / (1 - cost),
+            "worst_ratio": self.worst_ratio,
+            "worst_cost": self.worst_cost,
+            "cause": self._usual_cause(),
+        }
+        return replace(last, end=end, evidence=evidence)
+
+    def _usual_cause(self) -> str:
+        """Return the cause that was found most often, unknown only where nothing else was."""
+        known = [name for name, _ in self._causes.most_common() if name != "unknown"]
+        return known[0] if known else "unknown"
+
+
+def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
+    """Return stragglers that ended together, the newest first, with the sentence about what they were.
+
+    They ended by themselves (`recovered`), or because their tasks ended.
+    """
+    newest, end = over[0], max(each.end or each.begin for each in over)
+    subjects = sorted((each.subject for each in over), key=subject_order)
+    ratios = [_number(each, "ratio") for each in over]
+    worst = max(_number(each, "worst_ratio") for each in over)
+    at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
+    phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
+    cost = max(live_cost.loss_of(each) or 0.0 for each in over)
+    others = [name for name in str(newest.evidence.get("together") or "").split(", ") if name not in ("", *subjects)]
+    beside = f" to {'it' if len(over) == 1 else 'them'} and {listing(others, most=MOST_NAMES)}" if others else ""
+    causes = {str(each.evidence["cause"]) for each in over}
+    cause = causes.pop() if len(causes) == 1 else ""
+    # What the phase says needs no second word.
+    why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phases else ""
+    sentence = (
+        f"{names_of(subjects)} {'was' if len(over) == 1 else 'were'} {in_range(ratios, times)} slower{at_worst} in "
+        f"{phases} for {duration(max(0.0, end - newest.begin))}{why}; the cluster lost {cost:.0%}{beside}"
+    )
+    if recovered:
+        sentence += f"; normal since {clock(end)}"
+    return [replace(each, sentence=sentence) for each in over]
+
+
+def _number(straggler: Diagnosis, name: str) -> float:
+    value = straggler.evidence.get(name)
+    return float(value) if isinstance(value, float | int) else 1.0

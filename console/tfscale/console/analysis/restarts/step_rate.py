@@ -1,0 +1,117 @@
+"""Rates of steps over stretches of time, in blocks, and how two of them compare in spite of noise."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.analysis.stragglers.noise import margin
+from tfscale.console.analysis.stragglers.straggler_rule import centre
+
+LEAST_BLOCKS = 10
+"""Blocks that a rate is measured over, at least (chosen: six are left between the fifths that are cut off)."""
+SECONDS = 60.0
+"""Seconds that it is measured over, at most, where these have so many blocks."""
+_LENGTH = 1.0
+"""Seconds of a block at least."""
+_SET_BACK = 1.0
+"""Seconds by which a step ends before the one before it where the clock was set back (chosen: workers at their own pace
+report a step some milliseconds late)."""
+_CHANCE = 1e-2
+"""Probability with which noise alone is told as faster or slower. scripts/bench/restart_gains.py: at a tenth of it a
+gain of 10 % in white noise of 2 to 5 % is told in two cases of three, and no longer in four of five."""
+_WORTH = 0.03
+"""Share of the rate below which a difference is none (chosen: that of a straggler worth a repair)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRate:
+    """Rate over the blocks of one stretch of time."""
+
+    levels: Floats
+    """(N,) logarithms of the seconds a step in each block, in order."""
+
+    @property
+    def per_second(self) -> float:
+        """Steps a second; a few blocks that are much longer do not move it."""
+        return math.exp(-float(centre(self.levels)))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change from one rate to another."""
+
+    share: float
+    """The later rate over the earlier one, less 1."""
+    noise: float
+    """Share that noise alone makes of it, at most, and below which it is none."""
+
+    @property
+    def is_real(self) -> bool:
+        """True where it is beyond noise."""
+        return abs(math.log1p(self.share)) > math.log1p(self.noise)
+
+    @property
+    def has_gained(self) -> bool:
+        return self.is_real and self.share > 0
+
+    @classmethod
+    def between(cls, before: StepRate, after: StepRate) -> Change:
+        count = len(before.levels) * len(after.levels) // (len(before.levels) + len(after.levels))
+        levels = np.concatenate([before.levels, after.levels])[:, None]
+        noise = math.expm1(float(margin(levels, count, len(before.levels), _CHANCE)[0]))
+        return cls(after.per_second / before.per_second - 1, max(noise, _WORTH))
+
+
+@dataclass(slots=True)
+class RateBlocks:
+    """The newest blocks: of each, the seconds a step."""
+
+    _blocks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=int(SECONDS / _LENGTH)))
+    """(logarithm of the seconds a step, seconds) of each."""
+    _edge: float | None = None
+    """End of the last step of the last block, Unix seconds."""
+    _steps: int = 0
+    """Steps since then."""
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def interrupt(self) -> None:
+        """Begin the next block at the next step: some between are not known, or are not to count."""
+        self._edge, self._steps = None, 0
+
+    def take(self, ends: Floats, least: int = 1) -> None:
+        """Take in the next steps by their (k,) ends, Unix seconds, in order; a block has so many at `least`."""
+        turns = np.flatnonzero(np.diff(ends) < -_SET_BACK) + 1
+        for part in np.split(ends, turns):
+            self._take_rising(part, least)
+
+    def _take_rising(self, ends: Floats, least: int) -> None:
+        while len(ends):
+            if self._edge is None or ends[0] < self._edge - _SET_BACK:
+                self._edge, self._steps, ends = float(ends[0]), 0, ends[1:]
+                continue
+            last = max(int(np.searchsorted(ends, self._edge + _LENGTH)), least - self._steps - 1)
+            if last >= len(ends):
+                self._steps += len(ends)
+                return
+            seconds = float(ends[last]) - self._edge
+            self._blocks.append((math.log(seconds / (self._steps + last + 1)), seconds))
+            self._edge, self._steps, ends = float(ends[last]), 0, ends[last + 1 :]
+
+    def rate(self) -> StepRate | None:
+        """Return the rate over the newest minute, and over ten blocks at least; None while there are fewer."""
+        if len(self._blocks) < LEAST_BLOCKS:
+            return None
+        levels: list[float] = []
+        total = 0.0
+        for level, seconds in reversed(self._blocks):
+            if len(levels) >= LEAST_BLOCKS and total + seconds > SECONDS:
+                break
+            levels.append(level)
+            total += seconds
+        return StepRate(np.array(levels[::-1]))

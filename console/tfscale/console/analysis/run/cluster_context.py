@@ -1,0 +1,268 @@
+"""Findings beyond the straggler rule: causes, limits, slowdowns of all workers, and where the time of the run went.
+
+All of it is read from the counters of hosts and GPUs together with the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from tfscale.console.analysis.baselines.baseline import BaselineStore
+from tfscale.console.analysis.baselines.run_facts import RunIdentity, Trained, Work
+from tfscale.console.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
+from tfscale.console.analysis.causes.cause_tracker import CauseTracker, Compared
+from tfscale.console.analysis.causes.vitals import Samples, Vitals
+from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
+from tfscale.console.analysis.run.goodput import Goodput
+from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.saturation import SaturationWatch
+from tfscale.console.analysis.run.time_shares import TimeShares
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.impute import impute
+from tfscale.console.analysis.steps.phases import transfer
+from tfscale.console.analysis.steps.step_table import StepTable
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Role, Task, subject_owner
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.task_status import TaskState
+
+PERIOD = 5.0
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
+_BATCH = 16
+"""Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
+Chosen: 64 tasks make four batches, one in each second of a period."""
+MOST_WATCHED = 64
+"""Tasks whose counters are watched for limits of the cluster (chosen: a median needs no more)."""
+BY_FILE = "the cluster file"
+"""Source of a link's speed, as the evidence names it."""
+MANY, _SPACING = 250, 2.5
+"""Tasks beyond which only one sample in so many seconds is kept: a sample of eight GPUs takes a kilobyte."""
+_ROWS, _FEWEST_ROWS = 60, 20
+"""Newest steps that the load is measured over, and how many there must be (chosen: the window of the straggler rule has
+20 steps at least)."""
+
+
+class ClusterContext:
+    """Fold of the counters of all tasks, which are evaluated together with the steps."""
+
+    def __init__(self, spec: ClusterSpec, baselines: BaselineStore | None = None) -> None:
+        self._spec = spec
+        self._speeds = LinkSpeeds(spec)
+        spacing = _SPACING if len(spec.tasks) > MANY else 0.0
+        self._samples = {str(task): Samples(spacing) for task in spec.tasks}
+        self._batches = _split([str(task) for task in _watched(spec)])
+        self._vitals: dict[str, Vitals] = {}
+        """Condensed counters of the watched tasks; at most one period old."""
+        self._turn = 0
+        """Evaluations since the last judgement."""
+        self._judged: float | None = None
+        """Time of the last judgement of limits, Unix seconds."""
+        self._causes = CauseTracker()
+        self._saturation = SaturationWatch()
+        self._slowdown = SlowdownWatch(baselines)
+        self._identity = RunIdentity()
+        self._is_usual = True
+        """False where the newest steps are beside a straggler, or of a cluster that is not at work."""
+        self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
+        self._ran = 0.0
+        """Newest time at which a task ran, Unix seconds."""
+        self._goodput = Goodput()
+        self._shares = TimeShares()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in the counters and the activities of a frame of a task that the spec knows."""
+        self._samples[task].add(frame)
+        self._identity.fold(task, frame)
+        if frame.status.state is TaskState.RUNNING:
+            self._ran = max(self._ran, frame.at)
+        if task in self._training:
+            self._goodput.started(frame.status.started)
+            self._goodput.activities(task, frame.activities)
+
+    def describe(self, task: str, description: Description) -> None:
+        """Note what the agent of a task says about itself."""
+        self._identity.describe(task, description)
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Seconds by bucket of goodput, up to when a task ran last."""
+        return self._goodput.spent(self._ran)
+
+    @property
+    def trained(self) -> Trained | None:
+        """Training that the newest steps belong to; None before a step."""
+        return self._slowdown.trained
+
+    def explain(
+        self,
+        diagnoses: Sequence[Diagnosis],
+        groups: Sequence[Compared],
+        tasks: Mapping[str, ObservedTask],
+        now: float,
+    ) -> list[Diagnosis]:
+        """Return the diagnoses at `now`, Unix seconds, stragglers with their causes."""
+        return self._causes.explain(diagnoses, groups, tasks, self._samples, now)
+
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The slowdowns of all and the limits of the cluster, as they were judged last."""
+        return [*self._slowdown.open, *self._saturation.open]
+
+    def evaluate(
+        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
+    ) -> list[Diagnosis]:
+        """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
+
+        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
+        not at work nothing is judged: its counters are those of waiting, its steps are of before.
+        """
+        is_whole = _is_whole(window.subjects, tasks)
+        self._is_usual = is_at_work and not straggles and is_whole
+        if straggles or not is_at_work:
+            self._saturation.clear()
+            self._vitals.clear()
+            self._judged = None
+            return self._slowdown.open
+        if self._judged is not None and 0 <= now - self._judged < PERIOD:
+            self._turn += 1
+            self._condense(self._batches[self._turn :][:1])
+            limits = self._saturation.open
+        else:
+            self._condense(self._batches[:1] if self._vitals else self._batches)
+            self._judged, self._turn = now, 0
+            # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
+            vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
+            self._check_speeds(vitals, now)
+            recent = impute(window.last(_ROWS))
+            load = self._load(recent, is_whole, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
+            speeds = {name: self._speeds.given(name) for name in vitals}
+            limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
+        return [*self._slowdown.open, *limits, *self._speeds.wrong]
+
+    def _check_speeds(self, names: Iterable[str], now: float) -> None:
+        for name in names:
+            if (moved := self._samples[name].most_moved()) is not None:
+                self._speeds.note(name, 8 * moved, now)
+
+    def _condense(self, batches: Sequence[Sequence[str]]) -> None:
+        self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
+
+    def count_steps(
+        self, tasks: Mapping[str, ObservedTask], table: StepTable, subjects: Sequence[str], numbering: str = ""
+    ) -> None:
+        """Put the steps that came since the last call into the buckets of the run's time, and compare with baselines.
+
+        `numbering` names the one worker whose steps stand for all, where each has numbers of its own.
+        """
+        if not subjects:
+            return
+        attempt = (*table.attempt(subjects[0]), table.part(subjects[0]), numbering)
+        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
+        newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
+        if len(fresh) and newest is not None:
+            ahead = newest - int(fresh.sequence[-1])
+            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
+            self._shares.note(self._goodput)
+            self._compare(tasks, attempt, fresh)
+
+    def _compare(self, tasks: Mapping[str, ObservedTask], attempt: tuple[int | str, ...], fresh: AlignedSteps) -> None:
+        """Compare the steps with how long they took before."""
+        names = list(dict.fromkeys(map(subject_owner, fresh.subjects)))
+        probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
+
+        def identify() -> Identity:
+            starts = (task.status.started for name in names if (task := tasks.get(name)) and task.status)
+            started = max((start for start in starts if start is not None), default=0.0)
+            known = self._identity
+            return Identity(started, known.attempt(names, tasks), known.key(names, probe), known.facts(names, probe))
+
+        size = probe.replicas if probe and probe.replicas else len(fresh.subjects)
+        self._slowdown.fold(Spell(attempt, size, Work.of(probe)), fresh, identify, self._is_usual)
+
+    def _load(
+        self,
+        recent: AlignedSteps,
+        is_whole: bool,
+        tasks: Mapping[str, ObservedTask],
+        vitals: Mapping[str, Vitals],
+        now: float,
+    ) -> Load:
+        lag, network = recent.lag, transfer(recent.reduce)
+        update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
+        names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
+        probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
+        link, source = self._slowest_link(names, vitals)
+        load = Load(
+            step=max(float(np.median(lag.max(axis=1) + network)), 1e-9),
+            transfer=float(np.median(network)),
+            input=fetch,
+            compute=compute + update,
+            ranks=len(recent.subjects),
+            link=link,
+            link_source=source,
+            is_whole=is_whole,
+        )
+        load = load.of_program(probe)
+        if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:
+            return load
+        if source == BY_FILE and self._are_apart(names):
+            slowest = min(names, key=lambda name: self._speeds.given(name) or math.inf)
+            self._speeds.note(slowest, load.bus, now, BEYOND_IN_STEP)
+        return replace(load, link=None, link_source=None)
+
+    def _are_apart(self, names: Sequence[str]) -> bool:
+        """Decide whether each task has a host of its own, so that what they exchange passes links."""
+        return len({self._spec.tasks[Task.parse(name)].host for name in names}) == len(names)
+
+    def _slowest_link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
+        """Return (bits a second of the slowest link that the all-reduce passes, where that comes from)."""
+        configured = [speed for speed in map(self._speeds.given, names) if speed is not None]
+        if configured:
+            return min(configured), BY_FILE
+        names = [name for name in names if name in vitals]
+        claims = [vitals[name].link_claim for name in names]
+        if (
+            not names
+            or not self._are_apart(names)
+            or any(claim is None or self._is_refuted(name, claim) for name, claim in zip(names, claims, strict=True))
+        ):
+            return None, None
+        return min(claim for claim in claims if claim is not None), "the interface's driver"
+
+    def _is_refuted(self, name: str, claim: float) -> bool:
+        """Decide whether the link carried more in some second than its driver claims that it can."""
+        moved = self._samples[name].most_moved()
+        return moved is not None and 8 * moved > claim
+
+
+def _is_whole(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> bool:
+    """Decide whether the steps of all workers that meet in the all-reduce are known."""
+    known = set(map(subject_owner, subjects))
+    if any(task.coordinator is not None for task in tasks.values()):
+        return True
+    return all(name in known for name, task in tasks.items() if task.meets and not task.is_over)
+
+
+def _has_gone(task: ObservedTask | None) -> bool:
+    """Decide whether a task is known to have ended, or its agent to be silent."""
+    if task is None:
+        return False
+    return task.is_over or (task.since is not None and not task.up)
+
+
+def _split(names: Sequence[str]) -> list[Sequence[str]]:
+    """Split tasks into batches of about _BATCH, at most one for each evaluation of a period."""
+    count = min(int(PERIOD), max(1, -(-len(names) // _BATCH)))
+    return [names[first::count] for first in range(count)]
+
+
+def _watched(spec: ClusterSpec) -> list[Task]:
+    """Return the parameter servers, each of which may be a limit by itself, and an even sample of the other tasks."""
+    servers = [task for task in spec.tasks if task.role is Role.PS]
+    others = [task for task in spec.tasks if task.role is not Role.PS]
+    return [*servers[:MOST_WATCHED], *others[:: max(1, -(-len(others) // MOST_WATCHED))]]

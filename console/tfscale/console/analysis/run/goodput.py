@@ -1,0 +1,273 @@
+"""Goodput: where the time of a run went, in steps that count or in something else.
+
+    goodput = time in steps never repeated, less the time their workers waited for data and for each other / wall time
+
+Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile. If one task
+alone does something else (the chief writes a checkpoint), the others wait for it in their next all-reduce: that is
+no straggler's time, but a checkpoint's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.arrays import Floats, Integers
+from tfscale.console.analysis.steps.phases import waits
+from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
+from tfscale.core.records.probe_status import Activity, ActivityKind
+
+PRODUCTIVE, PYTHON = "productive", "python"
+BUCKETS = (
+    PRODUCTIVE,
+    "start",
+    "compile",
+    "input",
+    "checkpoint",
+    "evaluation",
+    "lost_progress",
+    "recovery",
+    "stragglers",
+    "unknown",
+)
+"""Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
+`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains, or is idle."""
+
+_KINDS = {
+    ActivityKind.COMPILE: "compile",
+    ActivityKind.CHECKPOINT: "checkpoint",
+    ActivityKind.EVALUATION: "evaluation",
+    ActivityKind.IDLE: "unknown",
+}
+"""Buckets of activities; of several at once the first counts."""
+
+Interval = tuple[float, float]
+"""(begin, end), Unix seconds."""
+Attempt = tuple[int | str, ...]
+"""The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
+
+_SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
+
+
+@dataclass(slots=True)
+class Goodput:
+    """Sums of the buckets as a run goes on; every step is taken in once."""
+
+    begin: float | None = None
+    """Start of the first task, Unix seconds."""
+    _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
+    _host: float = 0.0
+    """Seconds of the productive ones in which the program's own Python held up its worker."""
+    _reached: float | None = None
+    """Unix seconds up to which all time is in a bucket."""
+    _attempt: Attempt | None = None
+    """Attempt of the newest steps."""
+    _consumed: int = -1
+    """The newest collective of that attempt that is in a bucket."""
+    _highest: int = -1
+    """The highest global step so far."""
+    _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)
+
+    def started(self, at: float | None) -> None:
+        """Note that a task was started at `at`, Unix seconds; the run began with the first one."""
+        if at is not None and self._reached is None:
+            self.begin = at if self.begin is None else min(self.begin, at)
+
+    def activities(self, task: str, activities: Iterable[Activity]) -> None:
+        """Note what a task did instead of steps; an activity that has ended replaces itself as it was before."""
+        for activity in activities:
+            self._activities[task, activity.kind, activity.begin] = activity
+
+    def _otherwise(self, attempt: Attempt) -> str:
+        """Return the bucket of the time before the newest steps, as far as no activity explains it."""
+        if self._attempt is None:
+            return "start"
+        return "unknown" if attempt == self._attempt else "recovery" if attempt[:2] != self._attempt[:2] else "start"
+
+    def next_step(self, attempt: Attempt) -> int:
+        """Return the first collective of this attempt that is not in a bucket."""
+        return self._consumed + 1 if attempt == self._attempt else 0
+
+    def steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
+        """Take in steps from `next_step` on that all workers have reported.
+
+        `newest_global` is the global step of the last of them, None where the program does not count them.
+        """
+        if self._reached is not None:
+            fresh = fresh.since(self._reached)
+        if len(fresh) == 0 or self.begin is None:
+            return
+        if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
+            # Who watches a run from its middle on does not know what it did before: that is not its start.
+            self.begin = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean())
+        spans = _Spans.of(fresh, self.begin if self._reached is None else self._reached)
+        self._explain(spans, self._otherwise(attempt), attempt != self._attempt and fresh.sequence[0] <= WARM_UP_STEPS)
+        self._sum_up(
+            fresh, spans, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
+        )
+        self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
+        self._activities = {
+            key: activity
+            for key, activity in self._activities.items()
+            if activity.end is None or activity.end > self._reached
+        }
+
+    @property
+    def settled(self) -> tuple[float, Mapping[str, float]] | None:
+        """The end of the newest step, Unix seconds, and the seconds by bucket up to it; None before a step.
+
+        `python` is what of the steps is the program's own Python, and the time that nothing else explains.
+        """
+        if self._reached is None:
+            return None
+        spent = dict(self._spent)
+        spent[PRODUCTIVE] -= self._host
+        spent[PYTHON] = self._host + spent.pop("unknown")
+        return self._reached, spent
+
+    def spent(self, now: float) -> Mapping[str, float]:
+        """Return seconds by bucket up to `now`; empty before anything started."""
+        if self.begin is None:
+            return {}
+        spent = dict(self._spent)
+        reached = self.begin if self._reached is None else self._reached
+        done = self._activity_seconds(reached, max(now, reached))
+        for bucket, seconds in done.items():
+            spent[bucket] += seconds
+        spent["start" if self._reached is None else "unknown"] += max(now - reached, 0.0) - sum(done.values())
+        return spent
+
+    def share(self, now: float) -> float | None:
+        """Return the goodput, 0 to 1; None before anything started."""
+        spent = self.spent(now)
+        total_seconds = sum(spent.values())
+        return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
+
+    def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
+        """Put the time outside of steps into the buckets of what was done in it, and what nobody knows into `unknown`.
+
+        Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
+        it: some worker came later than others. A short time belongs to the step, but for what is known of it.
+        """
+        is_long = spans.is_long
+        for row in np.flatnonzero(is_long | self._is_interrupted(spans)).tolist():
+            done = self._activity_seconds(float(spans.begin[row]), float(spans.end[row]))
+            known = sum(done.values())
+            outside = spans.take_outside(row, math.inf if is_long[row] else known)
+            # An activity in the background goes on during the steps.
+            share = min(1.0, outside / known) if known > 0 else 0.0
+            for bucket, seconds in done.items():
+                self._spent[bucket] += seconds * share
+            self._spent[otherwise if row == 0 else "unknown"] += outside - known * share
+        if is_new:
+            self._spent[otherwise] += spans.take_wait(0)
+
+    def _is_interrupted(self, spans: _Spans) -> NDArray[np.bool_]:
+        """Return (k,) True where an activity begins in the span of a step, or ends in it."""
+        times = [(each.begin, math.inf if each.end is None else each.end) for each in self._activities.values()]
+        first, last = np.searchsorted(spans.end, np.array(times or [(math.inf, math.inf)]).T)
+        found = np.zeros(len(spans.end) + 1, bool)
+        found[first] = found[last] = True
+        return found[:-1]
+
+    def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
+        """Put what is left of the steps into buckets; `numbers` are their global steps."""
+        repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
+        once = ~repeated
+        within = spans.end - spans.begin - spans.taken
+        fetch = fresh.phases[2].mean(axis=1)
+        self._spent["lost_progress"] += float(within[repeated].sum())
+        self._spent["input"] += float(fetch[once].sum())
+        self._spent["stragglers"] += float(spans.waited[once].sum())
+        self._spent[PRODUCTIVE] += float((within - fetch - spans.waited)[once].sum())
+        self._host += float(fresh.phases[1].mean(axis=1)[once].sum())
+        if numbers is not None:
+            self._highest = max(self._highest, int(numbers[-1]))
+
+    def _activity_seconds(self, begin: float, end: float) -> dict[str, float]:
+        """Return the seconds of [begin, end] in which some task did something else, by bucket."""
+        left, done = [(begin, end)] if end > begin else [], {}
+        for kind, bucket in _KINDS.items():
+            busy = [
+                (activity.begin, end if activity.end is None else activity.end)
+                for activity in self._activities.values()
+                if activity.kind is kind
+            ]
+            rest = without(left, busy)
+            done[bucket] = total(left) - total(rest)
+            left = rest
+        return done
+
+
+@dataclass(slots=True)
+class _Spans:
+    """(k,) seconds of steps: each from the end of the step before to its own end, and what is taken out of it."""
+
+    begin: Floats
+    end: Floats
+    length: Floats
+    """Seconds in phases, the mean of the workers'."""
+    waited: Floats
+    """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
+    outside: Floats
+    """Seconds outside of the phases, of the worker that has most of them: the others wait for it in the all-reduce."""
+    taken: Floats
+    """Seconds that are in a bucket already."""
+
+    @classmethod
+    def of(cls, steps: AlignedSteps, begin: float) -> _Spans:
+        """Return the spans of steps, the first of which begins at `begin`, Unix seconds."""
+        lengths = steps.phases.sum(axis=0, dtype=np.float64)
+        waited = waits(steps.reduce).mean(axis=1, dtype=np.float64) if len(steps.subjects) > 1 else np.zeros(len(steps))
+        begins = np.concatenate([[begin], steps.end[:-1]])
+        outside = np.maximum(steps.end - begins - lengths.min(axis=1), 0.0)
+        return cls(begins, steps.end, lengths.mean(axis=1), waited, outside, np.zeros(len(steps)))
+
+    @property
+    def is_long(self) -> NDArray[np.bool_]:
+        """(k,) True where the time outside of the phases is too long to belong to the step."""
+        return np.asarray(self.outside > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
+
+    def take_outside(self, row: int, most: float = math.inf) -> float:
+        """Take the time outside of the phases, at `most` so many seconds, out of the step, and return its seconds.
+
+        What one task of n does alone is 1/n of it between the steps, in the mean of the workers, and (n-1)/n of it in
+        the others' wait.
+        """
+        between = max(float(self.end[row] - self.begin[row] - self.length[row]), 0.0)
+        waited = min(max(float(self.outside[row]) - between, 0.0), float(self.waited[row]))
+        part = min(1.0, most / (between + waited)) if between + waited > 0 else 0.0
+        between, waited = part * between, part * waited
+        self.waited[row] -= waited
+        self.taken[row] += between + waited
+        return between + waited
+
+    def take_wait(self, row: int) -> float:
+        """Take the rest of the wait out of the step, and return its seconds."""
+        seconds = float(self.waited[row])
+        self.waited[row] = 0.0
+        self.taken[row] += seconds
+        return seconds
+
+
+def total(intervals: Sequence[Interval]) -> float:
+    """Return the seconds of intervals that do not overlap."""
+    return sum(end - begin for begin, end in intervals)
+
+
+def without(intervals: Sequence[Interval], taken: Iterable[Interval]) -> list[Interval]:
+    """Return the parts of `intervals` that no interval of `taken` covers."""
+    left = list(intervals)
+    for begin, end in taken:
+        left = [
+            part
+            for low, high in left
+            for part in ((low, min(high, begin)), (max(low, end), high))
+            if part[1] > part[0] and (part[1] <= begin or part[0] >= end)
+        ]
+    return left

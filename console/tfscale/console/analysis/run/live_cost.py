@@ -1,0 +1,59 @@
+"""GPU-hours, and money, that a finding costs an hour now: its loss by the number of GPUs that train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tfscale.console.analysis.stragglers.input_cost import AT_MOST
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
+from tfscale.core.records.diagnosis import Diagnosis
+
+EVIDENCE = ("gpu_hours_per_hour", "money_per_hour", "currency")
+"""Names of the live cost in the evidence of a diagnosis that is open."""
+_HOUR = 3600.0
+_LEAST = 0.005
+"""Share of the time below which a loss is told as 0 %, and has no price."""
+
+
+def gpus_at_work(tasks: Iterable[ObservedTask]) -> int | None:
+    """Return the GPUs that the running tasks train on; None where that is not known of each worker, or without any."""
+    known = 0
+    for task in tasks:
+        if task.running and (devices := task.probe.devices if task.probe else None) is not None:
+            known += devices.gpus
+        elif task.running and task.meets:
+            return None
+    return known or None
+
+
+def loss_of(diagnosis: Diagnosis) -> float | None:
+    """Return the share of the cluster's time that a finding costs, as its sentence tells it; None where it tells none.
+
+    That of a straggler is what all of them cost together.
+    """
+    evidence = diagnosis.evidence
+    slowdown = evidence.get("slowdown") if diagnosis.kind == "straggler" else None
+    cost = 1 - 1 / max(float(slowdown), 1.0) if slowdown else evidence.get("cost")
+    return min(max(float(cost), 0.0), 1.0) if isinstance(cost, int | float) else None
+
+
+def with_live_cost(diagnoses: Iterable[Diagnosis], gpus: int | None, price: GpuPrice | None) -> list[Diagnosis]:
+    """Return the diagnoses, those that tell a loss with its GPU-hours an hour; as they are where no GPU is known."""
+    return [_priced(diagnosis, gpus, price) if gpus else diagnosis for diagnosis in diagnoses]
+
+
+def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosis:
+    loss = loss_of(diagnosis)
+    if loss is None or loss < _LEAST:
+        return diagnosis
+    hours = gpu_hours(gpus, _HOUR * loss)
+    bound = "up to " if diagnosis.evidence.get("cost_is") == AT_MOST else ""
+    money = f" or {price.money(hours)}" if price else ""
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({bound}{hours_text(hours, 2)}{money} an hour)."
+    cost: list[float | str] = [hours]
+    if price:
+        cost += [price.per_hour * hours, price.currency]
+    evidence = diagnosis.evidence | dict(zip(EVIDENCE, cost, strict=False))
+    return replace(diagnosis, sentence=sentence, evidence=evidence)

@@ -1,0 +1,64 @@
+"""Recommendations: changes that would help the cluster now, with gains by a model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tfscale.console.analysis.findings import Findings, by_sentence, is_calm
+from tfscale.console.analysis.remedies import Remedy, for_cluster, for_stragglers
+from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.core.records.diagnosis import Diagnosis
+
+LEAST_GAIN = 1.005
+"""Gain (a factor) below which a remedy is left out; chosen: half a percent is within the noise of any run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendations:
+    """Findings to repair first, limits, and remedies in the order of their gain."""
+
+    culprits: tuple[Diagnosis, ...]
+    """Open findings other than limits and what is calm, each sentence once, the most severe first."""
+    limits: tuple[Diagnosis, ...]
+    """Open findings of saturation."""
+    remedies: tuple[Remedy, ...]
+    """Remedies with a gain, the largest first; empty where the step is not measured."""
+    unproven: tuple[str, ...]
+    """Remedies of the limits whose gain no model predicts."""
+
+
+def recommend(findings: Findings, load: Load | None) -> Recommendations:
+    """Return what can be recommended from the findings of one moment; `load` None: the step is not measured."""
+    diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
+    limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
+    remedies = _with_gain(findings, diagnoses, load) if load else ()
+    return Recommendations(
+        culprits=tuple(by_sentence(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
+        limits=limits,
+        remedies=tuple(sorted(remedies, key=lambda remedy: -(remedy.gain or 0.0))),
+        unproven=tuple(dict.fromkeys(remedy for limit in limits for remedy in _unproven(limit))),
+    )
+
+
+def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> Iterator[Remedy]:
+    yield from (remedy for remedy in for_cluster(load) if remedy.gain and remedy.gain >= LEAST_GAIN)
+    stragglers = sorted({diagnosis.subject for diagnosis in diagnoses if diagnosis.kind == "straggler"})
+    if stragglers and findings.slowdown:
+        yield for_stragglers(stragglers, findings.slowdown)
+
+
+def _unproven(limit: Diagnosis) -> list[str]:
+    remedies = limit.evidence.get("remedies")
+    return (
+        [remedy for remedy in remedies.split("; ") if "throughput)" not in remedy] if isinstance(remedies, str) else []
+    )
+
+
+def speedup(load: Load) -> Callable[[float], Forecast] | None:
+    """Return the forecast of throughput over that of one worker, by the number of workers; None for one worker."""
+    lag = load.step - load.transfer
+    if load.ranks < 2 or lag <= 0:
+        return None
+    return lambda workers: ring_forecast(lag, load.transfer, load.ranks, workers, load.gathered)

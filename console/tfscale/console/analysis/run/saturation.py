@@ -1,0 +1,271 @@
+"""Saturation: the resource that limits the cluster while no worker straggles, and remedies.
+
+`limits` judges one moment; `SaturationWatch` reports what lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tfscale.console.analysis import remedies
+from tfscale.console.analysis.causes.vitals import Vitals, middle
+from tfscale.console.analysis.remedies import Remedy
+from tfscale.console.analysis.run.load import Load
+from tfscale.core.cluster.task import CLUSTER, Role, Task
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import bit_rate
+
+COMMUNICATION = 0.30
+"""Share of the step that the all-reduce takes (chosen)."""
+FULL = 0.80
+"""Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
+(tests/e2e/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
+INPUT = 0.20
+"""Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
+COMPUTE = 0.70
+"""Share of the step that the GPUs compute (chosen)."""
+GPU_BUSY = 0.90
+"""Utilisation of the GPUs from which on they count as at work throughout (chosen)."""
+GPU_MEMORY = 0.97
+"""Share of the GPUs' memory that is taken (chosen)."""
+CPU_BUSY = 0.95
+"""Share of all cores in use (chosen)."""
+HYSTERESIS = 0.9
+"""Share of its threshold below which a reported limit ends (chosen)."""
+SETTLE = 10.0
+"""Seconds for which a limit must hold before it is reported, and be gone before it ends (chosen)."""
+_NEWS = 0.1
+"""Change of the fraction from which on a limit is reported with new numbers (chosen)."""
+
+MANNERS = ("evaluation", "python")
+"""Limits that may be what the program is meant to do: they are told, and the cluster is healthy."""
+_OUTSIDE = {
+    "compile": ("compile", 0.2, "compiling takes {:.0%} of the time, and goes on: functions are traced anew"),
+    "checkpoint": ("checkpoint", 0.1, "writing checkpoints takes {:.0%} of the time"),
+    "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
+    "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
+}
+"""By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
+BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
+"""Limits by what takes time outside of the steps."""
+
+Evidence = dict[str, float | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A resource, and how near it is to its limit."""
+
+    resource: str
+    subject: str
+    fraction: float
+    """Share of the resource that is in use, 0 to 1."""
+    threshold: float
+    """The fraction from which on it is at its limit."""
+    sentence: str
+    share: float = 0.0
+    """Share of the step time that it accounts for; of several limits the largest is reported."""
+    severity: str = "info"
+    remedies: tuple[Remedy, ...] = ()
+    evidence: Evidence = field(default_factory=dict)
+
+    @property
+    def is_told(self) -> bool:
+        """True where the sentence on top names it."""
+        return self.severity != "info" or self.resource in BESIDE_STEPS
+
+
+def limits(
+    load: Load | None,
+    vitals: Mapping[str, Vitals],
+    speeds: Mapping[str, float | None],
+    strictness: float = 1.0,
+    shares: Mapping[str, float] | None = None,
+) -> list[Limit]:
+    """Return every resource at its limit (times `strictness`), the largest share of the step first.
+
+    `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured. `shares`
+    are those of the time, by bucket of goodput.
+    """
+    hosts = list(vitals.values())
+    candidates = [_cpu(hosts), _gpu_memory(hosts)]
+    candidates += [_outside(bucket, share) for bucket, share in (shares or {}).items() if bucket in _OUTSIDE]
+    candidates += [_link(name, host_vitals, speeds.get(name)) for name, host_vitals in vitals.items()]
+    if load is not None:
+        candidates += [_communication(load), _input(load), _compute(load, hosts)]
+    at_limit = [limit for limit in candidates if limit is not None and limit.fraction >= strictness * limit.threshold]
+    return sorted(at_limit, key=lambda limit: -limit.share)
+
+
+def _communication(load: Load) -> Limit | None:
+    if load.ranks < 2 or not load.is_whole:
+        return None
+    share, resource = load.transfer / load.step, "communication"
+    sentence = f"communication-bound: {_exchange(load)} takes {share:.0%} of each {_step(load)}"
+    evidence: Evidence = {"transfer": load.transfer, "bus_bandwidth": load.bus}
+    if load.bus and load.link:
+        full = load.bus / load.link
+        of = f"{bit_rate(load.bus)} of {bit_rate(load.link)}, {full:.0%}"
+        resource = "link" if full >= FULL else resource
+        sentence += f", and the link is full ({of})" if full >= FULL else f", though the link is not full ({of})"
+        evidence |= {"link": load.link, "link_from": load.link_source, "link_fraction": full}
+    helps = remedies.for_communication(load)
+    return Limit(resource, CLUSTER, share, COMMUNICATION, sentence, share, _severity(share), helps, evidence)
+
+
+def _exchange(load: Load) -> str:
+    """Return the name of the collective that moves most of the bytes."""
+    if load.gathered_volume < remedies.MOSTLY:
+        return "the all-reduce"
+    return "the all-gather of sparse gradients, which grows with every worker," if load.dense else "the all-gather"
+
+
+def _step(load: Load) -> str:
+    if load.local_steps > 1:
+        return f"round of {load.local_steps} local steps"
+    return f"step of {load.micro_batches} micro-batches" if load.micro_batches > 1 else "step"
+
+
+def _input(load: Load) -> Limit:
+    share = load.input / load.step
+    sentence = f"input-bound: every worker waits {share:.0%} of each {_step(load)} for its data"
+    evidence: Evidence = {"input": load.input}
+    return Limit("input", CLUSTER, share, INPUT, sentence, share, _severity(share), remedies.for_input(load), evidence)
+
+
+def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
+    """Return the limit of the GPUs. Utilisation alone is no evidence: a GPU that waits in an all-reduce is in use."""
+    share, use = load.compute / load.step, middle(host.gpu for host in hosts)
+    if use is None:
+        return None
+    sentence = f"GPU-bound, as it should be: the GPUs compute {share:.0%} of each step, {use:.0%} in use"
+    fraction = min(share / COMPUTE, use / GPU_BUSY)
+    evidence: Evidence = {"gpu": use, "compute": load.compute}
+    return Limit("gpu", CLUSTER, fraction, 1.0, sentence, share, "info", remedies.for_compute(load), evidence)
+
+
+def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
+    use = middle(host.cpu for host in hosts)
+    if use is None:
+        return None
+    has_gpus = any(host.gpu is not None for host in hosts)
+    sentence = f"the hosts' CPUs are full ({use:.0%}){', which can keep the GPUs waiting' if has_gpus else ''}"
+    severity = "warning" if has_gpus else "info"
+    return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies.FOR_CPU, {"cpu": use})
+
+
+def _outside(bucket: str, share: float) -> Limit:
+    """Return the limit of what takes time outside of the steps; `share` is that of all time."""
+    resource, threshold, sentence = _OUTSIDE[bucket]
+    severity = "info" if bucket in MANNERS else _severity(share)
+    helps = remedies.OUTSIDE[bucket]
+    return Limit(resource, CLUSTER, share, threshold, sentence.format(share), share, severity, helps, {"share": share})
+
+
+def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
+    use = middle(host.gpu_memory for host in hosts)
+    if use is None:
+        return None
+    sentence = f"{use:.0%} of the GPUs' memory is taken; TensorFlow reserves all of it unless growth is allowed"
+    evidence: Evidence = {"gpu_memory": use}
+    return Limit("gpu_memory", CLUSTER, use, GPU_MEMORY, sentence, 0.0, "info", remedies.FOR_GPU_MEMORY, evidence)
+
+
+def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
+    """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes of parameters, data, others."""
+    if speed is None or vitals.sent is None or vitals.received is None:
+        return None
+    sends = vitals.sent >= vitals.received
+    moved = 8 * max(vitals.sent, vitals.received)
+    fraction, does = moved / speed, "sends" if sends else "receives"
+    sentence = f"the link of {task} is full: it {does} {bit_rate(moved)} of {bit_rate(speed)} ({fraction:.0%})"
+    is_server = Task.parse(task).role is Role.PS
+    evidence: Evidence = {"sent": vitals.sent, "received": vitals.received, "link": speed}
+    resource = "server_link" if is_server else "task_link"
+    return Limit(resource, task, fraction, FULL, sentence, 0.0, "warning", remedies.for_link(is_server), evidence)
+
+
+def _severity(share: float) -> str:
+    return "serious" if share >= 0.6 else "warning" if share >= 0.3 else "info"
+
+
+@dataclass(slots=True)
+class _Held:
+    """A limit that holds, or did until a few seconds ago."""
+
+    limit: Limit
+    begin: float
+    newest: float
+    """Newest time at which it held, Unix seconds."""
+    is_reported: bool = False
+
+
+@dataclass(slots=True)
+class SaturationWatch:
+    """Watch of limits: it reports one a subject once it has lasted, the largest share of the step or of the time.
+
+    One that is worth a word on top goes before those that are not.
+    """
+
+    _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
+
+    def diagnose(
+        self,
+        load: Load | None,
+        vitals: Mapping[str, Vitals],
+        speeds: Mapping[str, float | None],
+        now: float,
+        shares: Mapping[str, float] | None = None,
+    ) -> list[Diagnosis]:
+        """Judge the present limits (see `limits`) at `now`, Unix seconds, and return what is open."""
+        for limit in limits(load, vitals, speeds, HYSTERESIS, shares):
+            self._note(limit, now)
+        self._held = {key: held for key, held in self._held.items() if now - held.newest < SETTLE}
+        for held in self._held.values():
+            held.is_reported = held.is_reported or held.newest - held.begin >= SETTLE
+        return self.open
+
+    def clear(self) -> None:
+        """Forget all limits: while a worker straggles, the others only wait, and no limit can be measured."""
+        self._held = {}
+
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The open diagnosis of each subject."""
+        by_subject: dict[str, list[_Held]] = {}
+        reported = [held for held in self._held.values() if held.is_reported]
+        for held in sorted(reported, key=lambda held: (not held.limit.is_told, -held.limit.share)):
+            by_subject.setdefault(held.limit.subject, []).append(held)
+        return [_describe(largest, others) for largest, *others in by_subject.values()]
+
+    def _note(self, limit: Limit, now: float) -> None:
+        # A link that fills up is the same limit as the communication that fills it.
+        key = ("communication" if limit.resource == "link" else limit.resource, limit.subject)
+        held = self._held.get(key)
+        if held is None:
+            if limit.fraction >= limit.threshold:
+                self._held[key] = _Held(limit, now, now)
+            return
+        held.newest = now
+        if not held.is_reported or _is_news(held.limit, limit):
+            held.limit = limit
+
+
+def _is_news(reported: Limit, limit: Limit) -> bool:
+    return reported.resource != limit.resource or abs(reported.fraction - limit.fraction) >= _NEWS
+
+
+def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
+    limit = held.limit
+    with_gain = next((remedy for remedy in limit.remedies if remedy.gain is not None), None)
+    first = with_gain or next(iter(limit.remedies), None)
+    evidence: Evidence = {
+        "resource": limit.resource,
+        "fraction": limit.fraction,
+        **limit.evidence,
+        "remedies": "; ".join(map(str, limit.remedies)) or None,
+        "also": ", ".join(other.limit.resource for other in others) or None,
+    }
+    sentence = f"{limit.sentence}; what would help: {first}" if first else limit.sentence
+    return Diagnosis("saturation", limit.subject, held.begin, None, limit.severity, sentence, evidence)

@@ -1,0 +1,55 @@
+"""Steps of all subjects beside each other, aligned by the sequence of their collective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.analysis.steps.arrays import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedSteps:
+    """k steps of n subjects, in order: row s of every array is the same collective for all subjects."""
+
+    subjects: tuple[str, ...]
+    sequence: Integers
+    """(k,) numbers of the collectives, rising."""
+    end: NDArray[np.float64]
+    """(k,) Unix seconds at which the first of the subjects left the collective, on its host's clock."""
+    phases: NDArray[np.float32]
+    """(5, k, n) seconds, in the order of PHASES; NaN in all five where a subject's step is missing."""
+    meets: bool = True
+    """True where the subjects have an all-reduce; without one `reduce` is 0, and no subject waits for another."""
+
+    @property
+    def lag(self) -> Floats:
+        """(k, n) seconds from leaving one collective to entering the next."""
+        update, host, fetch, compute = self.phases[:-1]
+        return np.asarray(update + host + fetch + compute)
+
+    @property
+    def reduce(self) -> Floats:
+        """(k, n) seconds in the collective."""
+        return np.asarray(self.phases[-1])
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def last(self, rows: int) -> AlignedSteps:
+        """Return the newest `rows` of these steps."""
+        return self._from(max(0, len(self) - rows))
+
+    def since(self, at: float) -> AlignedSteps:
+        """Return the steps that ended after `at`, Unix seconds."""
+        return self._from(int(np.searchsorted(self.end, at, side="right")))
+
+    def after(self, sequence: int) -> AlignedSteps:
+        """Return the steps after this collective."""
+        return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
+
+    def _from(self, start: int) -> AlignedSteps:
+        if start == 0:
+            return self
+        return AlignedSteps(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:], self.meets)

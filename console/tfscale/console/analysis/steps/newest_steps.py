@@ -1,0 +1,39 @@
+"""Newest steps of a cluster by whoever numbers them: of all workers together, or of each at its own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tfscale.console.analysis.steps.arrays import Floats
+
+ALL = "all"
+"""Name of the pace of workers that meet in each step."""
+
+
+class Paced(NamedTuple):
+    """Newest steps of one pace."""
+
+    attempt: tuple[int, int]
+    """(generation, attempt) of the task whose pace it is."""
+    newest: int
+    """Sequence of the newest step."""
+    ends: Floats
+    """(k,) ends of the newest steps in order, Unix seconds; NaN unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSteps:
+    """Newest steps of a cluster, those of tasks that do not run any more included."""
+
+    attempt: tuple[int, int]
+    """(generation, attempt) in which the steps are numbered."""
+    part: int
+    """Process of the attempt that numbers them."""
+    end: float
+    """End of the newest step, Unix seconds; NaN unknown."""
+    number: int | None
+    """Its global step, None where the program does not count them."""
+    paces: Mapping[str, Paced] = field(default_factory=dict)
+    """Steps of each pace by name, those that are made now; of workers that meet in each step it is one, ALL."""

@@ -1,0 +1,216 @@
+"""Stragglers among workers that meet in no collective: those of ParameterServerStrategy, each at its own pace.
+
+No collective aligns their steps. The rule compares the time that a worker takes by itself for a step (update + input +
+compute; in `host` it waits for the chief's next function) with that of its peers in the same stretch of time: the chief
+reports all workers, on one clock. The conditions are those of the straggler rule; but no worker waits for the slow one,
+so that it costs the cluster only its own share of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.analysis.steps.blocks import TINY, WINDOW, Blocks
+from tfscale.console.analysis.steps.phases import medians, others_median
+from tfscale.console.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.console.analysis.stragglers.straggler_rule import (
+    LENGTHS,
+    Rule,
+    ShortHistory,
+    Verdict,
+    severity_of,
+    short_history,
+)
+from tfscale.console.analysis.stragglers.straggler_watch import keep_only
+from tfscale.console.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.step_batch import LAG_PHASES, PHASES
+from tfscale.core.text import step_rate
+
+OWN = (PHASES.index("update"), PHASES.index("input"), PHASES.index("compute"))
+"""Rows of the phases in which a worker is at work by itself."""
+
+
+class Pace(NamedTuple):
+    """k steps of one worker of which every phase is known, in order of time."""
+
+    end: Floats
+    """(k,) Unix seconds."""
+    own: Floats
+    """(k,) seconds in the phases of OWN."""
+    step: Floats
+    """(k,) seconds from the end of the step before."""
+    phases: Floats
+    """(4, k) seconds, in the order of LAG_PHASES."""
+
+    @classmethod
+    def of(cls, end: Floats, phases: Floats) -> Pace:
+        """Return the pace of the known steps among (k,) ends and (5, k) phases."""
+        own, step = phases[OWN, :].sum(axis=0), phases[:-1].sum(axis=0)
+        is_known = np.isfinite(step)
+        return cls(end[is_known], own[is_known], step[is_known], phases[:-1, is_known])
+
+    def within(self, begin: float, end: float) -> Pace:
+        """Return the steps that ended after `begin`, up to `end`, Unix seconds."""
+        rows = slice(*np.searchsorted(self.end, [begin, end], side="right"))
+        return Pace(self.end[rows], self.own[rows], self.step[rows], self.phases[:, rows])
+
+
+PacesSince = Callable[[float], Sequence[Pace]]
+"""Function of a time in Unix seconds: each worker's kept steps that ended after it."""
+
+
+class PaceBlocks(Blocks):
+    """Blocks of time in each of which every worker ended a step at least; quick workers ended several."""
+
+    def __init__(self, subjects: tuple[str, ...], window: float, begin: float) -> None:
+        super().__init__(subjects, window)
+        self.until = begin
+        """Unix seconds up to which all steps are in a block."""
+        self._steps = self._series()
+
+    @property
+    def steps(self) -> Floats:
+        """(N, n) median seconds from step to step of each worker."""
+        return self._steps.rows
+
+    def part(self, column: int) -> float:
+        """Return the share of this worker's time in which it is at work: the share that it gains from more speed."""
+        return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
+
+    def take(self, paces: Sequence[Pace]) -> None:
+        """Take in the workers' steps after `until`, up to the newest time that all of them have reported."""
+        horizon = min(float(pace.end[-1]) if len(pace.end) else -np.inf for pace in paces)
+        while (edge := self._edge(paces, horizon)) is not None:
+            self._add([pace.within(self.until, edge) for pace in paces], edge)
+            self.until = edge
+
+    def _edge(self, paces: Sequence[Pace], horizon: float) -> float | None:
+        """Return the end of the next block, None where some worker has not reported up to there."""
+        if self.until + self.length > horizon:
+            return None
+        firsts = [float(pace.end[np.searchsorted(pace.end, self.until, side="right")]) for pace in paces]
+        edge = max(self.until + self.length, *firsts)
+        return edge if edge <= horizon else None
+
+    def _add(self, paces: Sequence[Pace], edge: float) -> None:
+        lag = np.maximum([np.median(pace.own) for pace in paces], TINY)[None]
+        steps = np.maximum([np.median(pace.step) for pace in paces], TINY)[None]
+        self._end.append(np.array([[edge]]))
+        self._lag.append(lag)
+        self._level.append(np.log(lag / others_median(lag)))
+        self._step.append(np.median(steps, axis=1, keepdims=True))
+        self._steps.append(steps)
+
+
+@dataclass(slots=True)
+class PaceWatch:
+    """Memory of the paces of workers, and the stragglers among them."""
+
+    rule: Rule = field(default_factory=Rule)
+    named: NamedStragglers = field(init=False)
+    """The open stragglers."""
+    _blocks: PaceBlocks | None = None
+
+    def __post_init__(self) -> None:
+        self.named = NamedStragglers(self.rule)
+
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history of two subjects or more, while it is too short to name anybody."""
+        return short_history(self._blocks)
+
+    def restart(self, subjects: set[str]) -> None:
+        """Forget these workers: they began anew, or ended."""
+        self.named.drop(subjects)
+        if self._blocks is not None:
+            self.follow(tuple(subject for subject in self._blocks.subjects if subject not in subjects))
+
+    def follow(self, subjects: tuple[str, ...]) -> float:
+        """Watch these workers from now on.
+
+        Returns the time, Unix seconds, up to which their steps are known; -inf where the history has to begin anew.
+        """
+        if self._blocks is not None and not keep_only(self._blocks, subjects, self.rule):
+            self._blocks = None
+        return self._blocks.until if self._blocks is not None else -np.inf
+
+    def diagnose(self, subjects: tuple[str, ...], fresh: Sequence[Pace], paces_since: PacesSince) -> list[Diagnosis]:
+        """Return the open stragglers among these workers.
+
+        `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again.
+        """
+        self.named.suspect = None
+        if len(fresh) >= 2 and all(len(pace.end) for pace in fresh):
+            if self._blocks is None:
+                begin = max(float(pace.end[0]) for pace in fresh)
+                self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
+            self._blocks.take(fresh)
+            if len(self._blocks) >= LENGTHS[0]:
+                self.named.judge(
+                    self._blocks,
+                    lambda verdicts: report(subjects, verdicts, paces_since(begin_of(verdicts))),
+                )
+        return self.named.diagnoses
+
+
+def pace_figures(paces: Sequence[Pace], culprits: Sequence[int]) -> list[StragglerFigures]:
+    """Measure the workers in these columns over the steps of all of them (one that is no culprit, a step of each)."""
+    own = np.array([np.median(pace.own) for pace in paces])
+    steps = np.array([[np.median(pace.step) for pace in paces]])
+    phases = np.array([np.median(pace.phases, axis=1) for pace in paces])
+    peers = [other for other in range(len(paces)) if other not in culprits]
+    usual, usual_phases = max(float(np.median(own[peers])), TINY), np.median(phases[peers], axis=0)
+    lost, measured_at = shortfall(steps, culprits), max(float(pace.end[-1]) for pace in paces)
+    return [
+        StragglerFigures(
+            ratio=float(max(own[column], TINY) / usual),
+            phase=PHASES[max(OWN, key=lambda phase: float(phases[column, phase] - usual_phases[phase]))],
+            excess=dict(zip(LAG_PHASES, (phases[column] - usual_phases).tolist(), strict=True)),
+            own=dict(zip(LAG_PHASES, phases[column].tolist(), strict=True)),
+            step=float(steps.max()),
+            slowdown=lost,
+            measured_at=measured_at,
+        )
+        for column in culprits
+    ]
+
+
+def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
+    """Return the steps of all workers with the culprits at the median pace of their peers, over those they make; >= 1.
+
+    `steps` are (N, n) seconds from step to step, `culprits` columns of it.
+    """
+    made = 1 / medians(steps)
+    peers = [column for column in range(len(made)) if column not in culprits]
+    if not culprits or not peers:
+        return 1.0
+    ideal = made.copy()
+    ideal[list(culprits)] = np.maximum(made[list(culprits)], np.median(made[peers]))
+    return float(ideal.sum() / made.sum())
+
+
+def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequence[Pace]) -> list[ReportedStraggler]:
+    """Measure the stragglers over these steps, and describe all; empty where some worker has none."""
+    if not all(len(pace.end) for pace in paces):
+        return []
+    measured = pace_figures(paces, [verdict.column for verdict in verdicts])
+    rates = [1 / float(np.median(pace.step)) for pace in paces]
+    own = sum(rates[verdict.column] for verdict in verdicts)
+    waits_for, make = ("it", "it makes") if len(verdicts) == 1 else ("them", "they make")
+    sentence = (
+        f"{slower_than_peers(subjects, verdicts, measured)}. Nobody waits for {waits_for}: {make} {step_rate(own)} of "
+        f"{step_rate(sum(rates))}, and {what_is_lost(measured)}."
+    )
+    reported = []
+    for verdict, figures, evidence in zip(verdicts, measured, evidence_of(subjects, verdicts, measured), strict=True):
+        name, severity = subjects[verdict.column], severity_of(figures.slowdown)
+        evidence["rate"] = rates[verdict.column]
+        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
+        reported.append(ReportedStraggler(diagnosis, figures))
+    return reported

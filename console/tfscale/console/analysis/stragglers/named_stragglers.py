@@ -1,0 +1,116 @@
+"""Stragglers as they are reported: a subject stays named until it is clearly no slower than its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.analysis.steps.blocks import Blocks
+from tfscale.console.analysis.stragglers.input_cost import is_nothing
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect, Verdict, judge, recovery, suspect
+from tfscale.core.records.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedStraggler:
+    """A straggler's diagnosis, and the figures from which every number of it comes."""
+
+    diagnosis: Diagnosis
+    figures: StragglerFigures
+
+
+Report = Callable[[Sequence[Verdict]], Sequence[ReportedStraggler]]
+"""Function that measures and describes the stragglers of these verdicts together; empty where no steps are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    verdict: Verdict
+    """The verdict that named it: its window decides when it ends, where noise hides that."""
+    reported: ReportedStraggler
+
+
+@dataclass(slots=True)
+class NamedStragglers:
+    """The open stragglers of one set of subjects: adds hysteresis to the rule."""
+
+    rule: Rule
+    recovered: dict[str, float] = field(default_factory=dict)
+    """Since when, Unix seconds, each one that ended in the newest evaluation is as fast as its peers."""
+    suspect: Suspect | None = None
+    """The one that looks slow while nobody is named."""
+    _named: dict[str, _Named] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    @property
+    def diagnoses(self) -> list[Diagnosis]:
+        return [named.reported.diagnosis for named in self._named.values()]
+
+    @property
+    def figures(self) -> dict[str, StragglerFigures]:
+        """The figures of each diagnosis, by subject."""
+        return {subject: named.reported.figures for subject, named in self._named.items()}
+
+    @property
+    def slowdown(self) -> float:
+        """Time that the cluster takes over that without the open stragglers; 1 without any."""
+        return max((figures.slowdown for figures in self.figures.values()), default=1.0)
+
+    def drop(self, subjects: set[str]) -> None:
+        """Forget these subjects, and who looked slow."""
+        self.suspect = None
+        self._named = {name: named for name, named in self._named.items() if name not in subjects}
+
+    def judge(self, blocks: Blocks, report: Report) -> None:
+        """Judge the blocks, and `report` all stragglers anew, over the steps since the newest onset.
+
+        A subject is not named while those steps contradict the blocks: work that moves from worker to worker can keep
+        the beat of the blocks.
+        """
+        self._end_recovered(blocks)
+        fresh = {blocks.subjects[verdict.column]: verdict for verdict in judge(blocks, self.rule)}
+        fresh = {subject: verdict for subject, verdict in fresh.items() if subject not in self._named}
+        reported = self._reported(blocks, fresh, report)
+        shown = {
+            name: fresh[name] for name in fresh if name in reported and self._is_shown(fresh[name], reported[name])
+        }
+        if len(shown) < len(fresh):
+            reported = self._reported(blocks, shown, report)
+        verdicts = {name: named.verdict for name, named in self._named.items()} | shown
+        self._named |= {name: _Named(verdicts[name], straggler) for name, straggler in reported.items()}
+        self.suspect = None if self._named else self._suspect(blocks, report)
+
+    def _suspect(self, blocks: Blocks, report: Report) -> Suspect | None:
+        if (verdict := suspect(blocks, self.rule)) is None:
+            return None
+        shown = [straggler for straggler in report([verdict]) if self._is_shown(verdict, straggler)]
+        return Suspect(blocks.subjects[verdict.column], verdict.begin) if shown else None
+
+    def _is_shown(self, verdict: Verdict, straggler: ReportedStraggler) -> bool:
+        figures = straggler.figures
+        return figures.ratio >= self.rule.off and not is_nothing(verdict, figures, self.rule.gain_off)
+
+    def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
+        verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
+        columns = {subject: column for column, subject in enumerate(blocks.subjects)}
+        present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
+        present.sort(key=lambda verdict: verdict.column)
+        if not present:
+            return {}
+        return {straggler.diagnosis.subject: straggler for straggler in report(present)}
+
+    def _end_recovered(self, blocks: Blocks) -> None:
+        self.recovered = {}
+        for subject, named in self._named.items():
+            if subject in blocks.subjects:
+                column, verdict = blocks.subjects.index(subject), named.verdict
+                since = recovery(blocks, column, verdict.begin, verdict.length, self.rule)
+                if since is not None:
+                    self.recovered[subject] = since
+        self.drop(set(self.recovered))

@@ -1,0 +1,132 @@
+"""Words of the straggler rule: the sentence about all stragglers of one set of subjects, and the evidence of each.
+
+Several have one sentence, since they have one cost: repairing one of two that are equally slow gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, elapsed, listing, step_time, times
+
+TWO_KINDS = "two kinds of hardware"
+"""Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
+_SAYS_MUCH = 10.0
+"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for them
+(chosen)."""
+_ALIKE = 1.1
+"""Ratio of the largest to the least of several numbers up to which their mean is told for all (chosen)."""
+MOST_NAMES = 8
+"""Names that a sentence has, at most."""
+_WORDS = {
+    "compute": "compute takes",
+    "input": "waiting for data takes",
+    "host": "Python between steps takes",
+    "update": "the update takes",
+}
+
+
+def slower_than_peers(
+    subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
+) -> str:
+    """Return the first part of the sentence: who is slow, since when, and where the time goes.
+
+    Times of one or several are of the phase in which they lose most, so that no number contradicts another. All of
+    several are slow since the newest of their onsets.
+    """
+    begin, names = begin_of(verdicts), [subjects[verdict.column] for verdict in verdicts]
+    if len(verdicts) == 1:
+        return f"{names[0]} has been slow since {clock(begin)}: {_where(subjects, verdicts, measured)}"
+    by_phase: dict[str, list[int]] = {}
+    for number, figures in enumerate(measured):
+        by_phase.setdefault(figures.phase, []).append(number)
+    clauses = [
+        (f"in {names_of([names[number] for number in numbers])} " if len(by_phase) > 1 else "")
+        + _where(subjects, [verdicts[number] for number in numbers], [measured[number] for number in numbers])
+        for numbers in by_phase.values()
+    ]
+    noun = "replicas" if "/" in names[0] else "workers"
+    who = f"{len(names)} of {len(subjects)} {noun} ({names_of(names)})"
+    return f"{who} have been slow since {clock(begin)}: {'; '.join(clauses)}"
+
+
+def begin_of(verdicts: Sequence[Verdict]) -> float:
+    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
+    return max(verdict.begin for verdict in verdicts)
+
+
+def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
+    """Say what time the stragglers of one phase take for it, and what their peers take."""
+    phase = measured[0].phase
+    own = [figures.own[phase] for figures in measured]
+    peers = max(0.0, own[0] - measured[0].excess[phase])
+    others = "the others'" if len(subjects) > 2 else f"{subjects[1 - verdicts[0].column]}'s"
+    factor = f" ({in_range([each / peers for each in own], times)})" if _SAYS_MUCH * peers > max(own) else ""
+    return f"{_WORDS[phase]} {in_range(own, step_time)}, {others} {step_time(peers)}{factor}"
+
+
+def in_range(values: Sequence[float], text: Callable[[float], str]) -> str:
+    """Return the mean of values that are alike as text, else the least and the largest: `1.2x to 1.4x`."""
+    least, largest = min(values), max(values)
+    shown = [sum(values) / len(values)] if largest <= _ALIKE * least else [least, largest]
+    return " to ".join(dict.fromkeys(map(text, shown)))
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Return the names as one phrase, the role of tasks once: `worker:0, 2, 4 and 6`."""
+    roles = {name.partition(":")[0] for name in names}
+    if len(names) < 2 or len(roles) > 1 or any("/" in name for name in names):
+        return listing(names, MOST_NAMES)
+    return f"{roles.pop()}:{listing([name.partition(':')[2] for name in names], MOST_NAMES)}"
+
+
+def looks_slow(suspect: Suspect, now: float) -> str:
+    """Return what is said in grey of a suspect at `now`, Unix seconds."""
+    return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
+
+
+def what_is_lost(measured: Sequence[StragglerFigures], at_most: bool = False) -> str:
+    """Return the clause on what the cluster loses to these stragglers together."""
+    cost = max(figures.cost for figures in measured)
+    return f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
+
+
+def evidence_of(
+    subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
+) -> list[dict[str, float | str | None]]:
+    """Return the figures of each straggler under the keys of the export."""
+    names = [subjects[verdict.column] for verdict in verdicts]
+    of_all = {"suspected": TWO_KINDS} if _are_of_two_kinds(subjects, verdicts, measured) else {}
+    return [
+        {
+            "ratio": figures.ratio,
+            "phase": figures.phase,
+            "excess": figures.excess[figures.phase],
+            "slowdown": figures.slowdown,
+            "noticed": figures.measured_at,
+            **({} if verdict.before is None else {"step_before": verdict.before}),
+            **({"together": ", ".join(names[:number] + names[number + 1 :])} if len(names) > 1 else {}),
+            **of_all,
+        }
+        for number, (verdict, figures) in enumerate(zip(verdicts, measured, strict=True))
+    ]
+
+
+def _are_of_two_kinds(
+    subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
+) -> bool:
+    """Decide whether several stragglers look as if their hardware were another one than that of the rest."""
+    if len(verdicts) < 2 or 2 * len(verdicts) < len(subjects):
+        return False
+    return all(verdict.before is None for verdict in verdicts) and {each.phase for each in measured} == {"compute"}
+
+
+def sets_of(stragglers: Sequence[Diagnosis]) -> list[list[Diagnosis]]:
+    """Return the stragglers by the sentence that they share, the newest first, since which all of them are slow."""
+    sets: dict[str, list[Diagnosis]] = {}
+    for straggler in stragglers:
+        sets.setdefault(straggler.sentence, []).append(straggler)
+    return [sorted(each, key=lambda straggler: -straggler.begin) for each in sets.values()]

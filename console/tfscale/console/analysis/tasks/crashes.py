@@ -1,0 +1,288 @@
+"""Crashes: which task died first, and which ones followed.
+
+In synchronous training one death takes all tasks down: peers exit 1 within about 2 s ("Collective ops is aborted").
+The first failure is the culprit; the others are reported as its consequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.out_of_step import (
+    evaluated_alone,
+    how_it_evaluates,
+    how_it_left,
+    how_they_part,
+    left_early,
+    parted,
+)
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
+from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, duration, listing, signal_name
+
+TOGETHER = 15.0
+"""Seconds within which failures of one generation are one incident (chosen: peers follow within 2 s, and servers and
+evaluators some seconds later)."""
+
+_IN_SENTENCE = 160
+"""Characters of a log's line that a sentence shows."""
+_MOST_REASONS = 2
+"""Tasks with reasons of their own that a sentence tells beside the first."""
+_CUT_FELT = 30.0
+"""Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
+peer up some ten seconds after its last heartbeat)."""
+
+UNREACHED = "unreached"
+"""Evidence (`reason`) of a task that ran, but to which the others could not connect."""
+
+
+@dataclass(slots=True)
+class _Incident:
+    failures: list[Failure]
+    noticed: float
+    is_reported: bool = False
+    apart: frozenset[str] = frozenset()
+    """Tasks that were found to be out of step: an agent that comes back later knows less of them."""
+
+    def includes(self, failure: Failure) -> bool:
+        anchor = self.failures[0]
+        return failure.generation == anchor.generation and abs(failure.at - anchor.at) <= TOGETHER
+
+
+@dataclass(slots=True)
+class CrashWatch:
+    """Failures, collected into incidents. An incident ends when its culprit is started again."""
+
+    addresses: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """The task at each (host, port): some logs name a peer by its address alone."""
+    _incidents: list[_Incident] = field(default_factory=list)
+    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def diagnose(self, tasks: dict[str, ObservedTask], now: float) -> list[Diagnosis]:
+        """Return one open `crash` for each incident, with the culprit as its subject."""
+        for task in tasks.values():
+            self._note(task, now)
+        self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
+        # Where every task has ended no report is missing.
+        is_all = all(task.is_over for task in tasks.values())
+        settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
+        for incident in settled:
+            incident.is_reported = True
+        return [_described(incident, tasks, now) for incident in settled if not _was_requested(incident, tasks)]
+
+    def _note(self, task: ObservedTask, now: float) -> None:
+        if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
+            return
+        failure = failure_of(task.name, task.status, task.at)
+        if failure is None:
+            return
+        self._seen[task.name] = task.attempt
+        failure = self._with_peer(failure)
+        incident = next((incident for incident in self._incidents if incident.includes(failure)), None)
+        if incident:
+            incident.failures.append(failure)
+        else:
+            self._incidents.append(_Incident([failure], noticed=now))
+
+    def _with_peer(self, failure: Failure) -> Failure:
+        """Return the failure with the task that its log names, by its name or by its address alone."""
+        clue = failure.clue
+        if clue is None:
+            return failure
+        return replace(failure, named=clue.culprit or (self.addresses.get(clue.address) if clue.address else None))
+
+
+def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    """Decide whether the culprit was started again. If it has ended since, that is another incident."""
+    first = culprit(incident.failures)
+    return tasks[first.task].attempt > (first.generation, first.attempt)
+
+
+def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    """Decide whether a peer was stopped on request before: its end takes the others down as any death does."""
+    first = culprit(incident.failures)
+    ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
+    asked = (end.at for end in ends if end and end.requested)
+    return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
+
+
+def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
+    """Return the crash; a worker that left well, or evaluated alone, is its cause where the others failed of that."""
+    first = culprit(incident.failures)
+    left = left_early(list(tasks.values()))
+    if left is not None and not first.primary and first.followed and left.attempt[0] == first.generation:
+        return _of_other_program(left.name, how_it_left(left), incident, code=0)
+    meeting = [task for task in tasks.values() if task.meets]
+    is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
+    silent = _silent(tasks, now)
+    if is_out_of_step and not silent and (alone := evaluated_alone(meeting)):
+        return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
+    behind = parted(meeting, silent) or [task for task in meeting if task.name in incident.apart]
+    if is_out_of_step and behind:
+        incident.apart = frozenset(task.name for task in behind)
+        return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
+    return _describe(incident, tasks, now)
+
+
+def _of_other_program(subject: str, what: str, incident: _Incident, code: int | None) -> Diagnosis:
+    """Return the crash of all for the task that did something else than the others."""
+    failures = sorted(incident.failures, key=lambda failure: failure.at)
+    sentence = f"{what}; {_ends(failures)} for that at {clock(failures[0].at)}"
+    crash = _crash(subject, culprit(failures), failures, sentence)
+    return replace(crash, evidence={**crash.evidence, "code": code, "signal": None, "reason": OUT_OF_STEP})
+
+
+def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
+    first = culprit(incident.failures)
+    others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
+    begin = f"{first.task} {first.how} at {clock(first.at)}"
+    if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
+        whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
+        return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
+    if (unreached := _unreached(first, tasks)) is not None:
+        subject, what = unreached
+        ended = sorted(incident.failures, key=lambda failure: failure.at)
+        crash = _crash(subject, first, ended, f"{what}; {_ends(ended)} of that at {clock(ended[0].at)}")
+        return replace(crash, evidence={**crash.evidence, "reason": UNREACHED})
+    if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
+        return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
+    subject, what = gone
+    if subject == first.task:
+        rest = [other for other in others if other.task != first.named]
+        return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
+    lost = [first, *others]
+    told = [failure for failure in lost if failure.task != subject] or lost
+    return _crash(subject, first, lost, f"{what}; {_ends(told)} at {clock(first.at)}, {_peers_gone(told)}")
+
+
+def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
+    """Return (subject, what is known) of the task to which the first to fail could not connect, though it ran."""
+    named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
+    if named is None or not named.up or not first.followed or address is None:
+        return None
+    ran = named.ended_at > first.at + CLOCK_DOUBT if named.is_over else named.running and not named.stopped
+    place = f"{named.name} at {Address(*address)}"
+    what = f"{first.task} could not reach {place}, whose process ran (a closed port, or a firewall?)"
+    return (named.name, what) if ran else None
+
+
+def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
+    """Return (subject, what is known) of the task that was gone for those that failed; None where nothing is known.
+
+    A log says that a connection was lost. Whether the task behind it died, its own agent knows.
+    """
+    failed = {failure.task: failure for failure in incident.failures}
+    if (cut := _cut_off(incident, first, tasks)) is not None:
+        state = "has ended" if cut.is_over else "runs"
+        return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}, and is back: its task {state}"
+    silent = _silent(tasks, now)
+    named = first.named or (silent[0].name if len(silent) == 1 else None)
+    if named in failed:
+        later = failed[named].at - first.at
+        how = f"which {failed[named].how} only {duration(later)} later"
+        return (first.task, f"it lost the connection to {named}, {how}") if later > CLOCK_DOUBT else None
+    if named is None:
+        return None
+    task = tasks.get(named)
+    if task is None:
+        return named, f"{named} has died, how it does not say"
+    does = doing(task, now)
+    if does.kind == SILENT:
+        since = f" since {clock(does.since)}" if does.since is not None else ""
+        return named, f"{named} may have died, stand still or be cut off: nothing is heard from its agent{since}"
+    runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
+    return first.task, f"it lost the connection to {named}, which {runs}"
+
+
+def _silent(tasks: dict[str, ObservedTask], now: float) -> list[ObservedTask]:
+    """Return those that meet the others, and whose agents are not heard."""
+    return [task for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
+
+
+def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
+    """Return the task whose agent was out of contact for some time before the others failed, and is back."""
+    if any(not failure.followed for failure in incident.failures):
+        return None
+    cuts = [task for task in tasks.values() if task.cut and task.cut[0] <= first.at <= task.cut[1] + _CUT_FELT]
+    return cuts[0] if len(cuts) == 1 else None
+
+
+def _span(cut: tuple[float, float] | None) -> str:
+    return f"from {clock(cut[0])} to {clock(cut[1])}" if cut else ""
+
+
+def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence: str) -> Diagnosis:
+    is_first = subject in (first.task, CLUSTER)
+    return Diagnosis(
+        kind="crash",
+        subject=subject,
+        begin=first.at,
+        end=None,
+        severity="critical",
+        sentence=sentence,
+        evidence={
+            "code": first.code if is_first else None,
+            "signal": None if first.signal is None else signal_name(first.signal),
+            "followers": ", ".join(failure.task for failure in followers) or None,
+            "reason": first.clue.kind if first.clue else None,
+            "line": first.clue.line if first.clue else None,
+            "log": "\n".join(first.log) or None,
+        },
+    )
+
+
+def _why(failure: Failure) -> str:
+    """Return the line of its log that explains the failure, as the next part of the sentence."""
+    clue = failure.clue
+    if clue is None or (clue.kind == PEER and failure.signal in PRIMARY):
+        return ""
+    if clue.kind == "explained":
+        return f": {clue.line.removeprefix(EXPLAINED)}"
+    line = clue.message if len(clue.message) <= _IN_SENTENCE else f"{clue.message[:_IN_SENTENCE]}..."
+    return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+
+
+def _rest(first: Failure, others: Sequence[Failure]) -> str:
+    """Return how the others failed: for the same reason, for one of their own, or for want of their peer."""
+    alike = [failure for failure in others if _is_alike(first, failure)]
+    own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
+    rest = [failure for failure in others if failure not in (*alike, *own)]
+    told = f"; {_together(first, alike)}, for the same reason" if alike else ""
+    told += "".join(f"; {_together(first, [failure])}{_why(failure)}" for failure in own[:_MOST_REASONS])
+    if more := own[_MOST_REASONS:]:
+        told += f"; {_together(first, more)}, for reasons of their own"
+    return f"{told}; {_together(first, rest)}, {_peers_gone(rest)}" if rest else told
+
+
+def _has_own_reason(failure: Failure) -> bool:
+    return failure.clue is not None and failure.clue.is_own
+
+
+def _is_alike(first: Failure, other: Failure) -> bool:
+    """Decide whether a task failed by itself as the first one did: all run the same script."""
+    if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
+        return False
+    same = first.clue.message == other.clue.message and first.clue.is_own
+    # Each of them names its own shapes.
+    return same or first.clue.kind == OUT_OF_STEP
+
+
+def _peers_gone(followers: Sequence[Failure]) -> str:
+    return f"because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+
+
+def _together(first: Failure, failures: Sequence[Failure]) -> str:
+    """Return how these tasks ended, and how much later than the first."""
+    later = max(0.0, failures[-1].at - first.at)
+    when = f"{duration(later)} later" if later >= 0.05 else "at once"
+    return f"{_ends(failures)}, {when}"
+
+
+def _ends(failures: Sequence[Failure]) -> str:
+    return listing([f"{failure.task} {failure.how}" for failure in failures])

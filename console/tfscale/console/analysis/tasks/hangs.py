@@ -1,0 +1,100 @@
+"""Stillness that is no passing pause: `still`, and `hang` once it has lasted far longer than is normal.
+
+Where the reason is plain, as where a signal has stopped a process, nobody need wait a minute to call it a hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STARTING, STOPPED, Doing
+from tfscale.console.analysis.condition.stillness import Stillness
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.failure.hang_limits import BUSY, hang_limit
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import clock, duration, listing
+
+EVENT = 10.0
+"""Seconds without a step from which on it is an event (chosen)."""
+STEPS = 10.0
+"""Multiple of the usual step from which on it is one (chosen)."""
+PAUSES = 2.0
+"""Multiple of a usual pause from which on it is one (chosen)."""
+_MANY = 8
+"""Tasks beyond which a stillness is one finding of the cluster, and not one of each (chosen)."""
+
+
+def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Diagnosis]:
+    """Return one diagnosis for each task that keeps the others waiting, or one of the cluster; none while it trains.
+
+    Nothing is said of tasks that have failed: their crash is.
+    """
+    still = condition.stillness
+    if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
+        return []
+    if still.is_expected or not 0 < len(still.late) <= _MANY:
+        return [_of_cluster(kind, still)]
+    return [_of_task(kind, name, does, still) for name, does in still.late.items()]
+
+
+def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCondition) -> str:
+    """Return `hang`, `still`, or an empty string for a pause that is too short to be told as an event."""
+    event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
+    if still.seconds <= (BUSY if still.is_expected else event):
+        return ""
+    kind = _kind_of_event(tasks, still)
+    return "" if kind == "still" and still.is_own_work else kind
+
+
+def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
+    kinds = {does.kind for does in still.late.values()}
+    if STOPPED in kinds:
+        return "hang"
+    longest = max((task.longest_gap for task in tasks if task.meets), default=0.0)
+    # Of a task that is not heard nobody knows whether it hangs; one that has left, or is only starting, does not.
+    is_long = still.seconds > hang_limit(longest) and not kinds & {SILENT, ENDED, STARTING}
+    return "hang" if is_long else "still"
+
+
+def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
+    return any(
+        does.kind == ENDED and not task.ended_well for task in tasks if (does := still.late.get(task.name)) is not None
+    )
+
+
+def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:
+    """Describe one task that keeps the others waiting."""
+    is_inferred = not (does.is_certain or does.kind == SILENT or still.is_out_of_step)
+    sentence = _stuck(name, does, still) if kind == "hang" else still.sentence
+    if kind == "hang" and is_inferred:
+        sentence += "; see its log and its stack"
+    return _diagnosis(kind, name, still, sentence, does.kind)
+
+
+def _stuck(name: str, does: Doing, still: Stillness) -> str:
+    if still.is_out_of_step:
+        quiet = f"no step for {duration(still.seconds)} (since {clock(still.since)})"
+        return f"{still.explanation}; {quiet}"
+    others = f"{listing(list(still.waiting))} {'waits' if len(still.waiting) == 1 else 'wait'}"
+    why = (
+        f"{does.clause}; {others}"
+        if does.kind == STOPPED
+        else f"it has not entered the all-reduce in which {others}" + (f"; {does.clause}" if does.clause else "")
+    )
+    return f"{name} has been stuck for {duration(still.seconds)} (since {clock(still.since)}): {why}"
+
+
+def _of_cluster(kind: str, still: Stillness) -> Diagnosis:
+    return _diagnosis(kind, CLUSTER, still, still.sentence, next((does.kind for does in still.late.values()), None))
+
+
+def _diagnosis(kind: str, subject: str, still: Stillness, sentence: str, does: str | None) -> Diagnosis:
+    severity = "critical" if kind == "hang" else "warning"
+    evidence: dict[str, float | str | None] = {
+        "quiet": still.seconds,
+        "doing": does,
+        "waiting": ", ".join(still.waiting) or None,
+    }
+    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence)

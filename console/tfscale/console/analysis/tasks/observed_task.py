@@ -1,0 +1,249 @@
+"""The newest state of each task as its agent reported it: the input of the rules about tasks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import Counters
+from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeStatus
+from tfscale.core.records.step_batch import Coordinator, StepBatch
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Gradients
+from tfscale.core.report_schedule import PERIOD
+from tfscale.core.validation import is_moment
+
+WARM_UP_STEPS = 5
+"""First steps of every attempt that no rule reads: tracing, empty caches, first batches."""
+
+_GAP = 1.0
+"""Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
+
+_CLOCK_SET = 30.0
+"""Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
+host was suspended (chosen: an agent that is held up is late by seconds)."""
+
+_GPU_FRAMES = 16
+"""Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
+
+IDLE_CORES = 0.05
+"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
+
+SILENT = 3.0
+"""Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
+agent sends one a second)."""
+
+ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+
+
+@dataclass(slots=True)
+class ObservedTask:
+    """One task and its agent, as of the newest frame. Times are Unix seconds on the clock of the task's host."""
+
+    task: Task
+    name: str = field(init=False)
+    meets: bool = field(init=False)
+    """True for tasks that take part in the gradient collectives."""
+    up: bool = False
+    """True while there is a connection to the agent."""
+    since: float | None = None
+    """Time at which the connection came or went, on the observer's clock."""
+    has_left: bool = False
+    """True where its agent has left it to the next one, and none is here yet."""
+    cut: tuple[float, float] | None = None
+    """Begin and end of the last time without a connection, on the observer's clock."""
+    at: float | None = None
+    """Time of the newest frame."""
+    sequence: int | None = None
+    """Sequence of the newest frame."""
+    heard: float | None = None
+    """Time of the evaluation to which its newest frame was new, on the observer's clock."""
+    is_news: bool = False
+    """True where a frame has come since that evaluation."""
+    status: TaskStatus | None = None
+    probe: ProbeStatus | None = None
+    collective: Collective | None = None
+    coordinator: Coordinator | None = None
+    stopped: bool = False
+    """True while a signal has stopped its process."""
+    held: Counters | None = None
+    """Counters of its host where they tell what keeps its process from going on, or where its program stands."""
+    cores: float | None = None
+    """Cores that its processes use."""
+    idle_since: float | None = None
+    """Time since which they use next to none; None while they do, or where that is not known."""
+    progressed: float | None = None
+    """End of its newest step in this attempt."""
+    steps: int = 0
+    """Steps that it has made in this attempt."""
+    longest_gap: float = 0.0
+    """The longest normal time from one step to the next, after the warm-up, seconds."""
+    is_held_up: bool = False
+    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
+    activity: ActivityKind | None = None
+    """Its present activity, None while it makes steps."""
+    activity_since: float | None = None
+    """Begin of its present activity."""
+    evaluated: float | None = None
+    """Begin of the last evaluation of this attempt."""
+    occupied: float | None = None
+    """End of the last compile, checkpoint or evaluation of this attempt."""
+    not_finite_since: float | None = None
+    """Time at which its loss was first no finite number, None while it is one."""
+    not_finite_step: int | None = None
+    gradients: Gradients | None = None
+    """State of its own gradients before they are reduced; None where they are not checked."""
+    gpus: int = 0
+    """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
+
+    def __post_init__(self) -> None:
+        self.name = str(self.task)
+        self.meets = self.task.role in (Role.CHIEF, Role.WORKER)
+
+    @property
+    def state(self) -> TaskState | None:
+        return self.status.state if self.status else None
+
+    @property
+    def running(self) -> bool:
+        return self.state is TaskState.RUNNING
+
+    @property
+    def is_inside(self) -> bool:
+        """True while it is in a collective that it has not left."""
+        return self.collective is not None and self.collective.entered > self.collective.left
+
+    @property
+    def is_over(self) -> bool:
+        """True once its process has ended, or was lost with its shim."""
+        return self.state in (TaskState.EXITED, TaskState.LOST)
+
+    @property
+    def ended_well(self) -> bool:
+        return bool(self.status and self.status.exit and self.status.exit.well)
+
+    @property
+    def ended_at(self) -> float:
+        """Unix seconds at which its process ended, 0 where that is not known."""
+        return self.status.exit.at if self.status and self.status.exit else 0.0
+
+    @property
+    def attempt(self) -> tuple[int, int]:
+        """(generation, attempt)."""
+        return (self.status.generation, self.status.attempt) if self.status else (-1, -1)
+
+    @property
+    def active(self) -> float | None:
+        """Unix seconds of its last sign of work; None before its first step.
+
+        It is the end of the newest step, or of a later compilation, checkpoint or evaluation.
+        """
+        return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
+
+    def note_link(self, up: bool, at: float) -> None:
+        """Note that the connection to its agent came or went, at `at` on the observer's clock."""
+        if up and self.since is not None and not self.up and self.at is not None:
+            self.cut = (self.since, at)
+        if self.since is None or self.up != up:
+            self.up, self.since = up, at
+
+    def note_heard(self, now: float) -> None:
+        """Note at an evaluation, at `now` on the observer's clock, whether a frame has come since the one before."""
+        if self.is_news:
+            self.heard, self.is_news = now, False
+
+    def is_silent(self, now: float) -> bool:
+        """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
+        return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
+
+    def fold(self, frame: Frame) -> None:
+        """Take in a frame of the task's agent."""
+        self.is_news = True
+        before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
+        self._count_gpus(frame)
+        was_set = self._follow_clock(frame)
+        self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
+        if attempt != before:
+            self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
+            self.not_finite_since = self.not_finite_step = self.gradients = None
+            self.occupied = self.evaluated = None
+        self._fold_activities(frame)
+        self._fold_loss(frame)
+        if frame.collective and self.collective and frame.collective.left > self.collective.left:
+            self.progressed = frame.at
+        self.collective, self.coordinator = frame.collective, frame.coordinator
+        self.stopped = frame.is_stopped
+        self.held = frame.counters if frame.is_held else None
+        self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
+        is_idle = self.cores is not None and self.cores <= IDLE_CORES
+        self.idle_since = (self.idle_since or frame.at) if is_idle else None
+        for batch in frame.steps:
+            if (batch.generation, batch.attempt) == attempt and len(batch.end):
+                self._fold_steps(batch, learns_gaps=not was_set)
+
+    def _count_gpus(self, frame: Frame) -> None:
+        """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
+        is_due = frame.probe != self.probe or frame.sequence % _GPU_FRAMES == 0
+        if frame.probe is not None and frame.probe.devices is not None and is_due:
+            self.gpus = max(self.gpus, len(frame.gpus))
+
+    def _fold_activities(self, frame: Frame) -> None:
+        if not frame.activities:
+            self.activity = self.activity_since = None
+            return
+        lasting = next((activity for activity in frame.activities if activity.end is None), None)
+        self.activity, self.activity_since = (lasting.kind, lasting.begin) if lasting else (None, None)
+        evaluations = [each.begin for each in frame.activities if each.kind is ActivityKind.EVALUATION]
+        self.evaluated = max([*evaluations, self.evaluated or 0.0]) or None
+        busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
+        ends = [activity.end for activity in busy if activity.end is not None]
+        self.occupied = max([*ends, self.occupied or 0.0]) or None
+
+    def _fold_loss(self, frame: Frame) -> None:
+        if frame.training is None:
+            return
+        self.gradients = frame.training.gradients or self.gradients
+        if frame.training.finite is None:
+            return
+        if frame.training.finite:
+            self.not_finite_since = self.not_finite_step = None
+        elif self.not_finite_since is None:
+            self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
+
+    def _follow_clock(self, frame: Frame) -> bool:
+        """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
+
+        A clock that is set by an hour is no hour without a step: it lies between two frames that follow each other.
+        """
+        if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
+            return False
+        jump = frame.at - self.at - PERIOD
+        if abs(jump) <= _CLOCK_SET:
+            return False
+        self.progressed = self.progressed + jump if self.progressed is not None else None
+        self.occupied = self.occupied + jump if self.occupied is not None else None
+        return True
+
+    def _fold_steps(self, batch: StepBatch, learns_gaps: bool) -> None:
+        self.steps = max(self.steps, int(batch.sequence[-1]) + 1)
+        ends: Sequence[float] = batch.end
+        if not (is_moment(ends[0]) and is_moment(ends[-1])):
+            ends = _valid(ends)
+        if not len(ends):
+            return
+        was_held_up, self.is_held_up = self.is_held_up, False
+        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps and not was_held_up:
+            before = ends[0] - self.progressed if self.progressed is not None else 0.0
+            self.longest_gap = max(self.longest_gap, before)
+            if ends[-1] - ends[0] > _GAP:
+                ends = _valid(ends)
+                self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
+        self.progressed = max(self.progressed or 0.0, ends[-1])
+
+
+def _valid(ends: Sequence[float]) -> list[float]:
+    return [end for end in ends if is_moment(end)]

@@ -1,0 +1,98 @@
+"""Frame of an agent, its description, and its farewell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tfscale.core.records.host_sample import UNHEARD, Counters, GpuSample, HostSample
+from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
+from tfscale.core.records.schema import Time
+from tfscale.core.records.step_batch import Coordinator, StepBatch
+from tfscale.core.records.task_status import TaskStatus
+from tfscale.core.records.training import Training
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """State that one agent knows at one moment."""
+
+    sequence: int
+    at: Time
+    status: TaskStatus
+    probe: ProbeStatus | None = None
+    collective: Collective | None = None
+    host: HostSample | None = None
+    gpus: tuple[GpuSample, ...] = ()
+    steps: tuple[StepBatch, ...] = ()
+    dropped: int = 0
+    training: Training | None = None
+    activities: tuple[Activity, ...] = ()
+    """Activities that ended since the frame before, or still last."""
+    coordinator: Coordinator | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """True where a signal has stopped a process of the task."""
+        return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def is_held(self) -> bool:
+        """True where something keeps the task's process from going on, or it is known where its program stands."""
+        return bool(self.host and self.host.task and self.host.task.is_held)
+
+    @property
+    def link_use(self) -> float | None:
+        """Share of the time in which the busiest link to a peer was busy; None without a link."""
+        return max((link.busy for link in self.host.links), default=None) if self.host else None
+
+    @property
+    def misses_neighbour(self) -> bool:
+        """True where a host that answered before does not any more."""
+        reached = (neighbour.reached for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in reached)
+
+    @property
+    def counters(self) -> Counters:
+        """The host and its GPUs, to be kept without the rest."""
+        return Counters(self.host, self.gpus)
+
+    def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
+        """Return this frame with other steps."""
+        return replace(self, steps=steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """TaskIdentity of an agent."""
+
+    version: str
+    run: str
+    task: str
+    lead: str
+    """The task whose agent issues generations: chief:0, else worker:0."""
+    host: str
+    cluster: str
+    """The cluster file as JSON."""
+    command: tuple[str, ...]
+    log_path: str
+    generation: int
+    started: Time
+    pid: int
+    directory: str = ""
+    """Folder in which the task's program is started."""
+    fingerprint: str = ""
+    """Fingerprint of the cluster, empty of an agent of an earlier version."""
+    placement: str = ""
+    """Placement of now as JSON; empty where tasks stay where the cluster file has them."""
+    on_straggler: str = ""
+    """Policy of that name in the agent's own cluster file; empty where it says nothing of recovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """Last words of an agent that ends."""
+
+    task_goes_on: bool = False
+    """True where it leaves a living task to the next agent."""
+    moves: bool = False
+    """True where tasks are placed anew: it goes on with the one that is placed there, or as a spare."""

@@ -1,0 +1,182 @@
+"""Counters of a host, of its network and GPUs, and of the task's processes on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfscale.core.records.schema import Time
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Linux pressure stall information, `some avg10`, 0 to 1."""
+
+    cpu: float | None
+    memory: float | None
+    io: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Network interface: bytes a second each way; `speed` in bits a second is the driver's claim."""
+
+    name: str
+    received: float
+    sent: float
+    speed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUsage:
+    """Resources of the task's process tree: `cpu` in cores, `memory` in resident bytes."""
+
+    processes: int
+    threads: int
+    cpu: float | None
+    memory: int
+    stopped: int = 0
+    """Processes that a signal has stopped."""
+    traced: int = 0
+    """Processes that a debugger has stopped."""
+    blocked: int = 0
+    """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
+    blocked_for: float | None = None
+    """Seconds for which the first of them has waited."""
+    blocked_in: str = ""
+    """The kernel's function in which that one waits (`wchan`)."""
+    frozen: bool = False
+    """True while its cgroup is frozen, as by `docker pause`."""
+    stands_at: str = ""
+    """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
+
+    @property
+    def is_held(self) -> bool:
+        """True where a debugger, its cgroup or the kernel keeps it from going on, or it is known where it stands."""
+        return bool(self.traced or self.blocked or self.frozen or self.stands_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that holds the task's working folder: bytes, and bytes a second since the sample before."""
+
+    free: int
+    """Bytes that the task may still write."""
+    total: int
+    read: float | None = None
+    """Rate of all programs of the host, as `written`; None where it is no block device of this host."""
+    written: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLink:
+    """TCP's own knowledge of the task's connections to one peer on another host, over the second before."""
+
+    peer: str
+    """The peer's task; where several tasks of a host may be it, all of them: `worker:2 or worker:3`."""
+    sent: float
+    """Bytes a second that the peer has acknowledged."""
+    received: float
+    busy: float
+    """Share of the time in which bytes were not acknowledged, of the connection that carried most."""
+    held: float
+    """The share of the time in which the peer's receive window was full: its process did not read."""
+    unsent: int
+    """Bytes that wait in this host's kernel."""
+    in_flight: int
+    """Bytes that were sent and are not acknowledged."""
+    round_trip: float
+    delivery_rate: float
+    """Bytes a second that the kernel measured last, of the connection that carried most."""
+    app_limited: bool
+    """True where the program had too little to send for more."""
+    retransmitted: float | None = None
+    """Share of the segments that were sent again because they were lost; None where none was sent."""
+    unanswered: float | None = None
+    """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
+
+
+UNHEARD = 4.0
+"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings in turn were due)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Agent of another host that this one greets every two seconds: it tells a host that is cut off from a dead one."""
+
+    task: str
+    heard: Time | None
+    """Time at which it answered last, on the clock of the host that greets; None where it never did."""
+    round_trip: float | None = None
+    """Seconds of that greeting."""
+    reached: Time | None = None
+    """Time at which its host answered last, if only that it takes a connection or that no agent is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """State of the host at one moment; rates are since the sample before."""
+
+    cpu: float | None
+    cores: int
+    load: float | None
+    memory_used: int
+    memory_total: int
+    swap_used: int
+    pressure: Pressure | None = None
+    interfaces: tuple[Interface, ...] = ()
+    task: TaskUsage | None = None
+    throttled: float | None = None
+    """Seconds a second in which the kernel held back the task's cgroup."""
+    memory_kills: int | None = None
+    """Processes of the task's cgroup that the kernel has killed for want of memory since the task's start."""
+    disk: Disk | None = None
+    links: tuple[PeerLink, ...] = ()
+    """Those of the task's connections that were busiest."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Agents on other hosts that the task's agent greets."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """State of one GPU at one moment: watts, degrees Celsius, hertz, bytes; `clock_event_reasons` is NVML's mask."""
+
+    index: int
+    uuid: str
+    name: str
+    utilisation: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power: float | None = None
+    power_limit: float | None = None
+    temperature: float | None = None
+    clock: int | None = None
+    clock_max: int | None = None
+    clock_event_reasons: int | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable memory errors since the driver was loaded."""
+    xid: int | None = None
+    """The driver's newest error of the last ten minutes, by its number in NVIDIA's list."""
+    memory_utilisation: float | None = None
+    """Share of the time in which its memory was read or written."""
+    pcie_received: float | None = None
+    """Bytes a second, over 20 ms; as `pcie_sent`, from the view of the GPU."""
+    pcie_sent: float | None = None
+    nvlinks: int | None = None
+    """NVLinks that it has, wired or not."""
+    nvlinks_up: int | None = None
+    nvlink_errors: int | None = None
+    """Replays, recoveries and CRC errors of all links since the driver was loaded."""
+    topology: str = ""
+    """Ways to the other GPUs of its host: `NVLink with 1-3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """State of the host and its GPUs at one moment."""
+
+    host: HostSample | None = None
+    gpus: tuple[GpuSample, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return True where either is known."""
+        return self.host is not None or bool(self.gpus)

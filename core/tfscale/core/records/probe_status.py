@@ -1,0 +1,107 @@
+"""State of the probe, and the facts about the program that it has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfscale.core.records.schema import Time
+
+
+class ProbeState(StrEnum):
+    """State of the probe inside the training process."""
+
+    WAITING = "waiting"
+    MEASURING = "measuring"
+    DISABLED = "disabled"
+    ABSENT = "absent"
+    """No process of the task will load the probe, as its agent has found; the message says why."""
+
+
+class ActivityKind(StrEnum):
+    """Kind of work that a training process does beside its steps."""
+
+    COMPILE = "compile"
+    """A graph is traced."""
+    CHECKPOINT = "checkpoint"
+    """A checkpoint or a model is written or read."""
+    EVALUATION = "evaluation"
+    """Batches that train nothing."""
+    IDLE = "idle"
+    """A long time between two steps in which nothing of the above is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Accelerators that TensorFlow sees in the training process."""
+
+    gpus_found: int
+    """GPUs that it has found (physical devices)."""
+    gpus: int
+    """GPUs that the program uses (logical devices)."""
+    tpus: int
+    why_no_gpu: str = ""
+    """The reason why it has found none, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStatus:
+    """State of the probe, and facts about the program that it measures."""
+
+    state: ProbeState
+    message: str = ""
+    """The reason why nothing is measured, or no more."""
+    strategy: str | None = None
+    replicas: int | None = None
+    local_replicas: int | None = None
+    ranks: int | None = None
+    """Participants of the gradient collective."""
+    reduced_bytes_per_step: int | None = None
+    """Elements x dtype of the tensors given to the gradient collective."""
+    examples_per_step: int | None = None
+    """The global batch."""
+    gathered_bytes_per_step: int | None = None
+    """The part of `reduced_bytes_per_step` that each replica gets from every other one, unsummed (all-gather)."""
+    dense_bytes_per_step: int | None = None
+    """Bytes that the sparse gradients of a step (IndexedSlices) would have as dense tensors."""
+    wire_type: str | None = None
+    """Type of most of the bytes that are reduced, such as `bfloat16`."""
+    micro_batches: int | None = None
+    """Micro-batches whose gradients are added up for one all-reduce and one update; None for one."""
+    local_steps: int | None = None
+    """Updates that each replica makes by itself up to one all-reduce (local SGD); None for one."""
+    dtype_policy: str | None = None
+    """Keras's global dtype policy, such as `mixed_bfloat16`."""
+    tensorflow: str | None = None
+    keras: str | None = None
+    warnings: tuple[str, ...] = ()
+    collective: str | None = None
+    """RING, NCCL or AUTO across hosts, LOCAL within one process."""
+    checkpoint: Time | None = None
+    """Time at which this task's newest checkpoint was written, also by an attempt before."""
+    devices: Devices | None = None
+    """Known from the first steps on."""
+    empty_since: Time | None = None
+    """End of the first of the newest steps in a row whose batches had no example; None where they have some, or where
+    their number is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Cross-replica reductions entered and left in this attempt; entered > left: the task is inside one."""
+
+    entered: int
+    left: int
+    entered_at: Time | None = None
+    """Time at which the newest one was entered."""
+    between_steps: bool = False
+    """True while the task is inside one that is no part of a step, such as that of the metrics of an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Work of the training process beside its steps; its time is in no phase. `end` is None while it lasts."""
+
+    kind: ActivityKind
+    begin: Time
+    end: Time | None = None

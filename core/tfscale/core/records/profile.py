@@ -1,0 +1,38 @@
+"""Order for a profile, and the progress of the process with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ProfileStage(StrEnum):
+    """Progress of a profile."""
+
+    ASKED = "asked"
+    """The order was sent to the process."""
+    CAPTURING = "capturing"
+    WRITING = "writing"
+    WRITTEN = "written"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """Request to a training process to take TensorFlow's profile of itself for so many seconds, into a folder."""
+
+    number: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReport:
+    """Progress of the training process with the order of this number."""
+
+    number: int
+    stage: ProfileStage
+    file: str = ""
+    """The profile, once it is written."""
+    message: str = ""
+    """The reason why it failed."""

@@ -1,0 +1,66 @@
+"""State of a task as its agent sees it, and the stages of a command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfscale.core.records.schema import Time
+
+
+class TaskState(StrEnum):
+    """State of a task, as its agent sees it; docs/how-it-works/ownership.md has the transitions."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    LOST = "lost"
+
+
+class Stage(StrEnum):
+    """Stage of a command, for the tasks that its progress names."""
+
+    PLANNED = "planned"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILED = "failed"
+    DONE = "done"
+    WORKING = "working"
+    """The message names the work; the task's state stays as it is. Only consoles make this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End of a task's process: a code or a signal, both None where it could not be read."""
+
+    code: int | None
+    signal: int | None
+    at: Time
+    requested: bool = False
+    """True where the agent had asked the task to end."""
+    log: tuple[str, ...] = ()
+    """The last lines of its log, the one that tells why it ended among them."""
+
+    @property
+    def well(self) -> bool:
+        """True where it exited 0, or was asked to end."""
+        return self.requested or self.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """State of a task. `generation` is the cluster's; `attempt` counts this task's starts within it, from 1."""
+
+    state: TaskState
+    generation: int = 0
+    attempt: int = 0
+    pid: int | None = None
+    started: Time | None = None
+    exit: Exit | None = None
+    reason: str = ""
+    restart_at: Time | None = None
+    """Time at which it is started again unasked; None while nobody is about to."""

@@ -1,0 +1,78 @@
+"""Numbers of the training: loss, gradients, learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from tfscale.core.records.schema import Time
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """Display of a measured number: the task table's column, the task's page, its chart and the report follow it."""
+
+    about: str
+    """Explanation in at most 40 characters."""
+    format_spec: str = ".4g"
+    offset: int = 0
+    """Number added to the value for people, who count from 1."""
+    is_charted: bool = True
+    """True where the console keeps ten minutes of it, for a chart."""
+
+
+def _shown(about: str, format_spec: str = ".4g", offset: int = 0, is_charted: bool = True) -> Mapping[str, Display]:
+    return {"display": Display(about, format_spec, offset, is_charted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Gradients of a task's own replicas that are not finite numbers, before they are reduced over all replicas.
+
+    All but `steps` describe the first of the newest steps in a row whose gradients are not; None where they are.
+    """
+
+    steps: int = 0
+    """Newest steps in a row whose gradients are not finite; 0 while they are."""
+    since: Time | None = None
+    sequence: int | None = None
+    """Number of the step's gradient collective, as in `StepBatch`."""
+    global_step: int | None = None
+    replicas: tuple[int, ...] = ()
+    """The replicas of the task that had such gradients, counted within it."""
+    variables: int | None = None
+    """Variables whose gradients were not finite."""
+    checked: int | None = None
+    """Variables whose gradients were checked."""
+    first: str = ""
+    """Name of the first of these variables, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Progress of the training, mostly where Keras reports it. Numbers with a `Display` are shown under their names."""
+
+    epoch: int | None = field(default=None, metadata=_shown("the pass over the data", ",.0f", 1, is_charted=False))
+    """Counted from 0."""
+    global_step: int | None = None
+    """The optimizer's iterations."""
+    loss: float | None = field(default=None, metadata=_shown("of its newest step"))
+    finite: bool | None = None
+    """True where the newest loss is a finite number; where it is not, `loss` is None."""
+    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g"))
+    grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
+    """Norm of the gradients, where the program logs it under this name."""
+    gradients: Gradients | None = None
+    """Known where the probe checks them: in graphs of several replicas, on CPUs, that XLA does not compile."""
+
+
+TRAINING_DISPLAYS: Mapping[str, Display] = {
+    each.name: each.metadata["display"] for each in fields(Training) if each.metadata
+}
+"""Displays of the numbers of `Training`, by the names of their fields."""
+
+
+def training_numbers(training: Training | None) -> dict[str, float]:
+    """Return the known numbers that have a display, by the names of their fields, as people count them."""
+    read = ((name, getattr(training, name, None), display.offset) for name, display in TRAINING_DISPLAYS.items())
+    return {name: value + offset for name, value, offset in read if value is not None}

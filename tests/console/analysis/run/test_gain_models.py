@@ -1,0 +1,28 @@
+import pytest
+from tfscale.console.analysis.remedies import Remedy
+from tfscale.console.analysis.run import gain_models
+
+
+def test_the_gains_of_a_step_that_is_half_transfer() -> None:
+    assert gain_models.half_the_bytes(0.2, 0.1) == pytest.approx(0.2 / 0.15)
+    assert gain_models.faster_link(0.2, 0.1, 4) == pytest.approx(0.2 / 0.125)
+    assert gain_models.accumulated(0.2, 0.1, 4) == pytest.approx(0.2 / 0.125)
+    assert gain_models.larger_batch(0.2, 0.1, 2) == pytest.approx(2 * 0.2 / 0.3)
+    assert gain_models.half_the_compute(0.2, 0.1) == pytest.approx(0.2 / 0.15)
+
+
+def test_input_beside_training_costs_what_is_longer() -> None:
+    assert gain_models.prefetched(0.2, 0.05) == pytest.approx(0.2 / 0.15)
+    assert gain_models.prefetched(0.2, 0.15) == pytest.approx(0.2 / 0.15)
+
+
+def test_more_workers_by_the_ring() -> None:
+    assert gain_models.more_workers(0.2, 0.1, 2, 4) == pytest.approx(4 / (0.1 + 0.15) / (2 / 0.2))
+    assert gain_models.more_workers(0.2, 0.0, 1, 3) == 3
+
+
+def test_a_remedy_without_a_model_promises_nothing() -> None:
+    assert str(Remedy("fewer, stronger GPUs")) == "fewer, stronger GPUs"
+    assert str(Remedy("links twice as fast", 1.25, "half the transfer", at_most=True)) == (
+        "links twice as fast (at most +25% throughput)"
+    )

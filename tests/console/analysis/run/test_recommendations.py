@@ -1,0 +1,31 @@
+"""Recommendations: never a gain without a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tfscale.console.analysis.findings import Findings
+from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.recommendations import recommend, speedup
+from tfscale.core.records.diagnosis import Diagnosis
+
+LOAD = Load(step=0.1, transfer=0.02, input=0.01, compute=0.06, ranks=4)
+
+
+def test_remedies_without_a_model_are_told_as_such() -> None:
+    evidence: dict[str, float | str | None] = {
+        "remedies": "links twice as fast (at most +12% throughput); fewer, stronger GPUs"
+    }
+    limit = Diagnosis("saturation", "cluster", 0.0, None, "warning", "communication-bound", evidence)
+    found = recommend(Findings(diagnoses=(limit,)), LOAD)
+    assert found.limits == (limit,) and found.unproven == ("fewer, stronger GPUs",)
+
+
+def test_the_forecast_begins_with_one_worker_and_has_a_band() -> None:
+    curve = speedup(LOAD)
+    assert curve is not None
+    assert curve(1).throughput == pytest.approx(1.0)
+    now, more = curve(4), curve(8)
+    assert now.low == pytest.approx(now.high) and more.low < more.high < 8
+    assert speedup(replace(LOAD, ranks=1)) is None

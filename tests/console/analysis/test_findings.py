@@ -1,0 +1,26 @@
+"""Order of diagnoses for a reader."""
+
+from __future__ import annotations
+
+from tfscale.console.analysis.findings import by_sentence, by_severity
+from tfscale.core.records.diagnosis import Diagnosis
+
+
+def test_open_ones_come_first_then_the_severe_then_causes_before_effects_then_the_oldest() -> None:
+    first_to_last = [
+        Diagnosis("crash", "worker:0", 9.0, None, "critical", ""),
+        Diagnosis("hang", "worker:1", 1.0, None, "critical", ""),
+        Diagnosis("straggler", "worker:0", 1.0, None, "warning", ""),
+        Diagnosis("straggler", "worker:1", 2.0, None, "warning", ""),
+        Diagnosis("crash", "worker:2", 1.0, 5.0, "critical", ""),
+    ]
+    last_to_first = first_to_last[::-1]
+    assert sorted(last_to_first, key=by_severity) == first_to_last
+
+
+def test_diagnoses_that_share_a_sentence_are_told_once_by_the_first() -> None:
+    first, second, other = (
+        Diagnosis("straggler", f"worker:{index}", 1.0, None, "warning", sentence)
+        for index, sentence in enumerate(("both", "both", "another"))
+    )
+    assert by_sentence([first, other, second]) == [first, other]

@@ -1,0 +1,172 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
+from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
+from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+
+View = Callable[..., ObservedTask]
+TRAINING = ClusterCondition()
+
+
+def of_now(views: list[ObservedTask]) -> ClusterCondition:
+    return ConditionWatch().judge(views, 0.1, 100.0)
+
+
+def said_of(*views: ObservedTask) -> str:
+    return headline((), views, of_now([*views]))
+
+
+def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+    assert headline((), workers, TRAINING, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, no straggler"
+    assert headline((), workers[:1], TRAINING, 0.125) == "healthy: worker:0 trains, 8.0 s a step"
+
+
+def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
+    def said(**facts: int) -> str:
+        probe = ProbeStatus(ProbeState.MEASURING, **facts)  # type: ignore[arg-type]
+        return headline(
+            (), [view(f"worker:{index}", progressed=99.0, probe=probe) for index in range(2)], TRAINING, 96.0
+        )
+
+    assert said(micro_batches=4) == (
+        "healthy: 2 workers in step, 96 steps/s, 1 all-reduce for 4 micro-batches, no straggler"
+    )
+    assert said(local_steps=8) == "healthy: 2 workers in step, 96 steps/s, 1 all-reduce in 8 steps, no straggler"
+
+
+def test_what_takes_most_of_the_time_of_a_healthy_run_is_told(view: View) -> None:
+    sentence = "evaluation takes 60% of the time; what would help: evaluation less often"
+    manner = Diagnosis("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
+    full = replace(manner, sentence="the hosts' CPUs are full", evidence={"resource": "cpu"})
+    workers = [view("worker:0", progressed=99.0)]
+    assert headline((manner,), workers, TRAINING, 8.0).endswith("8 steps/s; evaluation takes 60% of the time")
+    assert headline((full,), workers, TRAINING, 8.0) == "healthy: worker:0 trains, 8 steps/s"
+
+
+def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
+    ended = Diagnosis("straggler", "worker:0", 1.0, 2.0, "critical", "was slow")
+    opened = Diagnosis("imbalance", "cluster", 1.0, None, "info", "uneven")
+    assert headline((ended, opened), [view("worker:0", up=False)], TRAINING, 1.0) == "uneven"
+
+
+def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
+    """A console that begins to watch tells the crashes of the last ten minutes, as events."""
+    crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
+    peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
+    assert headline((crash,), [view("worker:0"), peer], TRAINING, 1.0) == crash.sentence
+    trains = [view("worker:0", progressed=99.0, status=again), peer]
+    assert headline((crash,), trains, TRAINING, 8.0) == "healthy: 2 workers in step, 8 steps/s, no straggler"
+
+
+def test_a_cluster_that_is_used_well_is_healthy_and_one_at_a_costly_limit_is_not(view: View) -> None:
+    used = Diagnosis("saturation", "cluster", 1.0, None, "info", "GPU-bound")
+    bound = Diagnosis("saturation", "cluster", 1.0, None, "warning", "communication-bound")
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
+    assert headline((used,), workers, TRAINING, 5.0).startswith("healthy: ")
+    assert headline((bound,), workers, TRAINING, 5.0) == "communication-bound"
+
+
+def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View) -> None:
+    well = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 99.0))
+    gone = view("worker:1", status=well)
+    assert (
+        headline((), [view("worker:0"), view("worker:1", up=False)], TRAINING, 5.0)
+        == "no contact with the agent of worker:1"
+    )
+    assert headline((), [view("worker:0"), gone], TRAINING, 5.0) == "worker:1 has ended"
+    assert said_of(gone) == "all tasks have ended well"
+    unheard = [view(f"worker:{index}", probe=None) for index in range(3)]
+    assert said_of(*unheard[:2]).endswith("does not report; 1 more is missing")
+    assert said_of(*unheard).endswith("does not report; 2 more are missing")
+    served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
+    assert said_of(gone, view("ps:0", status=served)) == "all tasks have ended well"
+    assert said_of(view("worker:0", status=served)) == "all tasks have ended as asked"
+    failed = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 99.0))
+    assert said_of(gone, view("ps:0", status=failed)) == "all tasks have ended"
+
+
+def test_asynchronous_workers_are_in_no_step(view: View) -> None:
+    functions = tuple(WorkerFunctions(f"worker:{index}", 7, 0, 0.1, 0.0) for index in range(2))
+    chief = view("chief:0", progressed=99.0, coordinator=Coordinator(100.0, 0, 0.0, None, functions))
+    said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], TRAINING, 20.0)
+    assert said == "healthy: 2 workers at work, 20 steps/s together"
+
+
+def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:
+    both = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
+    said = headline((), both, TRAINING, 13.2, {"worker:0": 0.3, "worker:1": 8.34})
+    assert said == (
+        "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
+    )
+    assert headline((), both, TRAINING, 13.2, {"worker:0": 1.0, "worker:1": 1.2}).endswith("no straggler")
+
+
+def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+
+    def said(seconds: float, steps: int | None = None) -> str:
+        return headline((), workers, TRAINING, 9.4, short=ShortHistory(seconds, steps))
+
+    assert said(3.4) == "3 workers in step, 9.4 steps/s; 3 s are too short to name a straggler"
+    assert said(0.0).endswith("; 1 s is too short to name a straggler")
+    assert said(40.0, 8).endswith("; 8 steps are too few to name a straggler")
+    assert said(5.0, 1).endswith("; 1 step is too few to name a straggler")
+    assert headline((), workers[:1], TRAINING, 9.4, short=ShortHistory(3.0, None)) == (
+        "worker:0 trains, 9.4 steps/s; 3 s are too short to name a straggler"
+    )
+
+
+def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:
+    stages = [SubjectSummary(5, compute=0.5, input=0.1), SubjectSummary(5, compute=0.4, input=0.2)]
+    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, 1.6, None, stages)
+    assert said == "healthy: worker:0 trains, 1.6 steps/s, 2 stages, bubble 25%"
+
+
+def test_the_first_step_is_no_standstill(view: View) -> None:
+    entered = {"worker:0": 2, "worker:1": 1}
+    views = [
+        view(name, progressed=50.0, at=50.0, collective=Collective(entered=count, left=1))
+        for name, count in entered.items()
+    ]
+    assert headline((), views, TRAINING) == "2 tasks running, the first steps are being measured"
+
+
+def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
+    pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
+    assert said_of(view("worker:0"), pending) == "waiting for worker:1: its task was not started"
+    assert said_of(view("worker:0")) == "1 task running, waiting for the first step"
+
+
+def test_where_no_step_is_measured_none_is_waited_for(view: View) -> None:
+    blind = ProbeStatus(ProbeState.DISABLED, "it is odd")
+    assert said_of(view("worker:0", probe=blind)) == "1 task running, not measured: it is odd"
+    assert said_of(view("worker:0", probe=blind), view("worker:1")).endswith("waiting for the first step")
+
+
+def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None:
+    old = Diagnosis("saturation", "cluster", 1.0, None, "serious", "communication-bound", {})
+    views = [
+        view(f"worker:{index}", progressed=95.0, collective=Collective(entered=7 + index, left=7)) for index in (0, 1)
+    ]
+    said = headline((old,), views, of_now(views), 0.0)
+    assert said.startswith("no step for 5.0 s (since ") and said.endswith(
+        "worker:0 has not entered the all-reduce in which worker:1 waits"
+    )
+    crash = Diagnosis("crash", "worker:0", 1.0, None, "critical", "worker:0 was killed")
+    assert headline((crash, old), views, of_now(views), 0.0) == "worker:0 was killed"
+    lasting = Diagnosis("unused_gpus", "worker:0", 1.0, None, "serious", "worker:0 trains on its CPU")
+    assert headline((lasting,), views, of_now(views), 0.0) == said
+    assert headline((lasting,), views, TRAINING, 5.0) == "worker:0 trains on its CPU"
+
+
+def test_where_nobody_is_heard_nothing_is_told_of_the_training(view: View) -> None:
+    views = [view(f"worker:{index}", progressed=99.0, heard=90.0) for index in range(2)]
+    assert said_of(*views) == "nothing is heard from the agents: what the training does is not known"
