@@ -1,29 +1,35 @@
 from dataclasses import fields
 
 import pytest
-from tfscale.core import records
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.host_sample import GpuSample, HostSample, Interface, Pressure, TaskUsage
+from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
+from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.records.step_batch import LAG_PHASES, PHASES, Coordinator, ServerTraffic, StepBatch, WorkerFunctions
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.training import Training
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 PAIRS = [
-    (records.Frame, telemetry_pb2.Frame),
-    (records.StepBatch, telemetry_pb2.StepBatch),
-    (records.TaskStatus, telemetry_pb2.TaskStatus),
-    (records.Exit, telemetry_pb2.Exit),
-    (records.ProbeStatus, telemetry_pb2.ProbeStatus),
-    (records.Collective, telemetry_pb2.Collective),
-    (records.Activity, telemetry_pb2.Activity),
-    (records.Training, telemetry_pb2.Training),
-    (records.Coordinator, telemetry_pb2.Coordinator),
-    (records.WorkerFunctions, telemetry_pb2.WorkerFunctions),
-    (records.ServerTraffic, telemetry_pb2.ServerTraffic),
-    (records.HostSample, telemetry_pb2.HostSample),
-    (records.Pressure, telemetry_pb2.Pressure),
-    (records.Interface, telemetry_pb2.Interface),
-    (records.TaskUsage, telemetry_pb2.TaskUsage),
-    (records.GpuSample, telemetry_pb2.GpuSample),
-    (records.Description, agent_pb2.Description),
-    (records.ProfileOrder, report_pb2.ProfileOrder),
-    (records.ProfileReport, report_pb2.ProfileReport),
+    (Frame, telemetry_pb2.Frame),
+    (StepBatch, telemetry_pb2.StepBatch),
+    (TaskStatus, telemetry_pb2.TaskStatus),
+    (Exit, telemetry_pb2.Exit),
+    (ProbeStatus, telemetry_pb2.ProbeStatus),
+    (Collective, telemetry_pb2.Collective),
+    (Activity, telemetry_pb2.Activity),
+    (Training, telemetry_pb2.Training),
+    (Coordinator, telemetry_pb2.Coordinator),
+    (WorkerFunctions, telemetry_pb2.WorkerFunctions),
+    (ServerTraffic, telemetry_pb2.ServerTraffic),
+    (HostSample, telemetry_pb2.HostSample),
+    (Pressure, telemetry_pb2.Pressure),
+    (Interface, telemetry_pb2.Interface),
+    (TaskUsage, telemetry_pb2.TaskUsage),
+    (GpuSample, telemetry_pb2.GpuSample),
+    (Description, agent_pb2.Description),
+    (ProfileOrder, report_pb2.ProfileOrder),
+    (ProfileReport, report_pb2.ProfileReport),
 ]
 
 
@@ -36,10 +42,10 @@ def test_records_and_the_wire_have_the_same_fields(record: type, message: type) 
 @pytest.mark.parametrize(
     ("states", "enumeration", "prefix"),
     [
-        (records.TaskState, telemetry_pb2.TaskState, "TASK_STATE_"),
-        (records.ProbeState, telemetry_pb2.ProbeState, "PROBE_STATE_"),
-        (records.ActivityKind, telemetry_pb2.ActivityKind, "ACTIVITY_KIND_"),
-        (records.ProfileStage, report_pb2.ProfileStage, "PROFILE_STAGE_"),
+        (TaskState, telemetry_pb2.TaskState, "TASK_STATE_"),
+        (ProbeState, telemetry_pb2.ProbeState, "PROBE_STATE_"),
+        (ActivityKind, telemetry_pb2.ActivityKind, "ACTIVITY_KIND_"),
+        (ProfileStage, report_pb2.ProfileStage, "PROFILE_STAGE_"),
     ],
 )
 def test_states_are_those_of_the_wire(states: type, enumeration: object, prefix: str) -> None:
@@ -48,6 +54,6 @@ def test_states_are_those_of_the_wire(states: type, enumeration: object, prefix:
 
 
 def test_the_phases_are_columns_of_a_batch_in_the_order_of_time() -> None:
-    columns = [field.name for field in fields(records.StepBatch)]
-    assert [name for name in columns if name in records.PHASES] == list(records.PHASES)
-    assert records.LAG_PHASES == ("update", "host", "input", "compute")
+    columns = [field.name for field in fields(StepBatch)]
+    assert [name for name in columns if name in PHASES] == list(PHASES)
+    assert LAG_PHASES == ("update", "host", "input", "compute")
