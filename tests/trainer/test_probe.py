@@ -22,7 +22,7 @@ from tfscale.trainer.probe.report.activities import CHECKPOINT
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.rows.row_layout import WIDTH
-from tfscale.trainer.probe.steps.spans import Kind, Span
+from tfscale.trainer.probe.rows.spans import Kind, Span
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 

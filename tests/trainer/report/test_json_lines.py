@@ -16,7 +16,7 @@ from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.json_lines import Lines
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 
 STATUS = Status(

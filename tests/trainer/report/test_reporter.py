@@ -20,7 +20,7 @@ from tfscale.trainer.probe.report import reporter as reporter_module
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2

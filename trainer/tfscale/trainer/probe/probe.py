@@ -36,9 +36,9 @@ from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
+from tfscale.trainer.probe.rows.spans import Span
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.gradient_watch import GradientWatch
-from tfscale.trainer.probe.steps.spans import Span
 from tfscale.trainer.probe.steps.stage_steps import StageSteps
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.step_reader import StepReader

@@ -36,7 +36,7 @@ from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, changes
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
-from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
+from tfscale.trainer.probe.rows.spans import Counter, Distribution, Kind, Site, Sites, Span
 from tfscale.trainer.tf_internals import context, dtensor, is_in_xla
 
 Call = Callable[[], Any]
