@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.awaited_ops import awaited
+from tfscale.trainer.probe.rows.awaited_ops import awaited
 from tfscale.trainer.probe.rows.independent_ops import independent, outside
 from tfscale.trainer.probe.rows.ring import Ring, ring
 from tfscale.trainer.probe.rows.staging_area import StagingArea
