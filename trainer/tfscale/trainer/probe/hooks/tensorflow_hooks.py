@@ -18,7 +18,7 @@ from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.export import leave_out_when_vectorized, without_stamps, write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, Activities
+from tfscale.trainer.probe.process.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.rows.spans import Distribution
 
 
