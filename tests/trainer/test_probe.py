@@ -17,8 +17,8 @@ import pytest
 from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
-from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.process.activities import CHECKPOINT
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.rows.row_layout import WIDTH
