@@ -30,8 +30,8 @@ from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
 from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.clock import ClockWatch
-from tfscale.trainer.probe.process.no_step import no_step
 from tfscale.trainer.probe.process.seen_devices import seen_devices
+from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
