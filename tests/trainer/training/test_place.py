@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
+from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.training.catalogue import Entry
 from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
 from tfscale.trainer.training.plan import Plan, make_plan

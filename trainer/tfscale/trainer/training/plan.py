@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.program_flags import MOST
 from tfscale.trainer.saving import model_files
 from tfscale.trainer.saving.whole_files import check_file
+from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")

@@ -24,7 +24,7 @@ from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.saving.model_files import save
 from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.saving.resumption import open_checkpoints, resume
-from tfscale.trainer.slowness import Pipeline, Slowness
+from tfscale.trainer.slow.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
 from tfscale.trainer.training.catalogue import Entry
