@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 from sklearn.datasets import load_digits
-from tfscale.trainer.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 from tfscale.trainer.program_flags import above_0, command_line, write_json
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 from tensorflow.experimental import dtensor
-from tfscale.trainer.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 from tfscale.trainer.program_flags import above_0, check_divides, command_line, write_json
 
 PIXELS, CLASSES = 64, 10
