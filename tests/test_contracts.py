@@ -89,6 +89,11 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import tfscale.console.analysis.steps.phases",
             "work without numpy",
         ),
+        (
+            "trainer/tfscale/trainer/probe/rows/row_buffer",
+            "import tfscale.trainer.probe.graph.structures",
+            "only those below them on the way of a row",
+        ),
         ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
         ("agent/tfscale/agent/life/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
     ],
