@@ -55,9 +55,7 @@ def test_counters_are_decoded_of_the_first_frame_alone(
     probe = ProbeStatus(ProbeState.MEASURING, devices=Devices(1, 1, 1))
     decoded = []
     decode = frames.ArrivedCounters._message.fget
-    monkeypatch.setattr(
-        frames.ArrivedCounters, "_message", property(lambda self: decoded.append(self) or decode(self))
-    )
+    monkeypatch.setattr(frames.ArrivedCounters, "_message", property(lambda self: decoded.append(self) or decode(self)))
     observer = diagnostician(2)
     for second in range(1, 40):
         sent = frame(float(second), host=host, gpus=(GpuSample(0, "GPU-1", "A100"),), probe=probe)
