@@ -1,4 +1,4 @@
-"""Command line of the console: what it watches, or one of its commands, each with an argument and flags of its own."""
+"""Command line of the console: watching, or a command with an argument and flags of its own."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _EPILOG = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One thing that the console can be told to do: a sub-parser of the command line, and a function."""
+    """Command of the console, a sub-parser of the command line; watching is the one without a name."""
 
     name: str
     """Word on the command line; empty: watching a cluster, which needs none."""
     summary: str
-    """What it does, as `--help` says it."""
+    """Clause of `--help`."""
     run: Callable[[Invocation], int]
-    """Function that does it, and returns the exit status. It raises TfscaleError."""
+    """Function that carries the command out and returns the exit status. It raises TfscaleError."""
     options: Mapping[str, Option]
-    """Its flags. Other settings may still come from variables and the configuration file."""
+    """Options that are flags of the command. Its other settings come from variables and the configuration file."""
     argument: str = ""
     """Argument as `--help` calls it; one that ends with `...` may be left out or given several times; empty: none."""
     in_place: str = ""
@@ -38,11 +38,11 @@ class Command:
     takes_program: bool = False
     """True if a program and its arguments follow after `--`."""
     gives_orders: bool = False
-    """True if it reaches into tasks, which a console that is read-only refuses."""
+    """True if the command reaches into tasks: a read-only console refuses it."""
 
     @property
     def words(self) -> str:
-        """What is typed for it: `tfscale-console stack`."""
+        """The words that a user types for the command: `tfscale-console stack`."""
         return f"{_PROGRAM} {self.name}".rstrip()
 
 
@@ -61,7 +61,7 @@ class Invocation:
 def parse(
     watch: Command, commands: Sequence[Command], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Invocation:
-    """Return what the arguments ask for: one of the `commands`, or else to `watch`. Raises UsageError."""
+    """Return the command that the arguments name, `watch` if they name none. Raises UsageError."""
     own, program = split_command(arguments)
     namespace, unknown = _parser(watch, commands).parse_known_args(own)
     given = vars(namespace)
