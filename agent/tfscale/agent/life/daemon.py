@@ -15,9 +15,10 @@ from pathlib import Path
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
-from tfscale.agent.host.own_process import OwnProcess
+from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.placement.mover import Mover
@@ -31,7 +32,6 @@ from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec, shown_command
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import probe_site, report_socket

@@ -17,8 +17,8 @@ import grpc.aio
 import pytest
 from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
-from tfscale.agent import daemon
 from tfscale.agent.cluster.journal import Intent, Journal
+from tfscale.agent.life import daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.telemetry.host_collector import HostCollector

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.host.own_process import OwnProcess
+from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch

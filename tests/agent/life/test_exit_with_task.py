@@ -14,8 +14,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from running_agents import W0, W1, W2, agent, command, named, runs, stub
-from tfscale.agent import daemon
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.life import daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
