@@ -124,7 +124,7 @@ def read_settings(
     check_working_folder()
     environment = _own_variables(environment)
     flags, command = split_command(arguments)
-    chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
+    chosen = choose(OPTIONS, "agent", vars(_parser().parse_args(flags)), environment).values
     named = chosen.get("cluster")
     file = cluster_file(environment) if named is None else named
     if file is not None:
