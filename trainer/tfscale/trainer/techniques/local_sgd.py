@@ -36,11 +36,11 @@ def exchange(_steps: int, gradients: list[Any]) -> list[Any]:
 def after_step(steps: int, strategy: Any, model: Any, step: int) -> None:
     """Take the mean of the weights after every k-th step."""
     if step % steps == 0:
-        averaging(strategy, model)()
+        _averaging(strategy, model)()
 
 
 @functools.cache
-def averaging(strategy: Any, model: Any) -> Any:
+def _averaging(strategy: Any, model: Any) -> Any:
     """Return a function that gives all replicas the mean of their trainable weights; it is traced once."""
     variables = [_tf_variable(variable) for variable in model.trainable_variables]
 

@@ -22,6 +22,7 @@ from tfscale.trainer.programs import digits
 from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
 
+NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4
 """Updates for each worker in which it loads the graph: they train, but are not counted."""

@@ -26,6 +26,7 @@ from tfscale.trainer.programs import digits
 from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
 
+NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 3, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 5
 """Steps in which workers load the graph, and that are left out of times."""

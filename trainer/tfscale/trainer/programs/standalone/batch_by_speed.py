@@ -23,6 +23,7 @@ from tfscale.trainer.programs import digits
 from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
 
+NEEDS = ("sklearn",)
 ROLES = {"worker": ("workers", 2, 1, 64)}
 EVERY = 10
 """Steps after which the batch is shared out anew, by the median speeds in them."""

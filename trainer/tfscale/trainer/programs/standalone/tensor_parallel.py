@@ -22,6 +22,8 @@ from tensorflow.experimental import dtensor
 from tfscale.trainer.launch.program_flags import above_0, check_divides, command_line, write_json
 from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 
+NEEDS = ("sklearn",)
+
 PIXELS, CLASSES = 64, 10
 LEARNING_RATE = 0.1
 SPLIT = {
