@@ -17,7 +17,7 @@ from typing import Any
 from tfscale.core.errors import UsageError
 
 FOLDERS = {"program": "programs", "strategy": "strategies", "technique": "techniques"}
-"""Folder of each kind, beside this one; folders in it only sort."""
+"""Folder of each kind, in the folder of the trainer. Folders inside it only sort the modules."""
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
 NAMES = {
@@ -25,7 +25,7 @@ NAMES = {
     "technique": {"parse", "prepare", "check", "strategy_options", "optimizer", "after_step", *ONE_OF_A_RUN}
     | {"VALUES", "REFUSED"},
 }
-"""Public names that a module of each kind may define: most are optional, so a misspelt one would silently do nothing.
+"""Public names that a module of each kind may define: most are optional, so a misspelt name would silently do nothing.
 
 A program may define others. All functions of a program are called, so a misspelt one is missed.
 """
@@ -62,7 +62,7 @@ class Entry:
                 raise not_installed(name)
 
     def check_names(self) -> None:
-        """Refuse a module that defines a public name which its kind does not have. Raises UsageError."""
+        """Refuse a module with a public name that its kind does not have. Raises UsageError."""
         known = NAMES.get(self.kind, self.defined)
         if unknown := sorted(self.defined - known):
             raise UsageError(
@@ -72,7 +72,7 @@ class Entry:
 
 
 def not_installed(package: str | None) -> UsageError:
-    """Return the refusal of what needs a package that is not there."""
+    """Return the refusal for a package that is not installed."""
     return UsageError(f"{package} is not installed here: pip install 'tfscale[demo]'")
 
 

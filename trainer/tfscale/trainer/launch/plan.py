@@ -39,7 +39,7 @@ class Plan:
     loop: str = "fit"
     steps: int = 200
     batch: int | None = None
-    """Examples of one replica's step; None: those of the program."""
+    """Examples of one replica's step; None: the program's own number."""
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
     seed: int = 0

@@ -45,7 +45,7 @@ def run_on_servers(
 
 
 def build(strategy: Any) -> tuple[Any, Any]:
-    """Return the model and its optimizer, with their variables where the strategy puts them."""
+    """Return the model and its optimizer; the strategy places their variables."""
     with strategy.scope():
         model = digits.build_model(tf.keras)
         optimizer = tf.keras.optimizers.Adam(digits.LEARNING_RATE)

@@ -30,7 +30,7 @@ from tfscale.trainer.training.paced_digits import (
 NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4
-"""Updates for each worker in which it loads the graph: they train, but are not counted."""
+"""Updates for each worker in which it loads the graph: these train, but are not counted."""
 ENDLESS = 2**31 - 1
 
 
@@ -122,7 +122,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def of_worker(updates: list[Update], worker: int) -> dict[str, Any]:
-    """Return the staleness of one worker's updates; `expected` is the ratio of the others' rate to its own."""
+    """Return the staleness of one worker's updates; `expected` is the others' rate over the worker's own."""
     own = [each.staleness for each in updates if each.worker == worker]
     return {
         "updates": len(own),

@@ -38,7 +38,7 @@ WARM_UP = 5
 
 
 class Arrivals:
-    """Values that workers compute, in the order in which they are there."""
+    """Values that workers compute, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._arrived: queue.SimpleQueue[tuple[Any, ...] | Exception] = queue.SimpleQueue()
@@ -55,7 +55,7 @@ class Arrivals:
             self._arrived.put(error)
 
     def next(self) -> tuple[Any, ...]:
-        """Return the step and the value that is there next. Raises what a worker raised instead."""
+        """Return the step and the value that arrives next. Raises the error that a worker raised instead."""
         arrived = self._arrived.get()
         if isinstance(arrived, Exception):
             raise arrived
