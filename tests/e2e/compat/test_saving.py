@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from compat import in_scope
 from example_programs import KERAS
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 from training.train_command import run_train
 
 STRATEGIES = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from example_programs import KERAS
 from recording import Recording
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 from training.train_command import TRAIN, environment, left, start, train
 
 PS = ("parameter-server", "--workers", "2", "--servers", "2")

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 from example_programs import KERAS
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 
 TRAIN = Path(sys.executable).parent / "tfscale-train"
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.pipelining.schedules import FORWARD, Pass, Span
+from tfscale.trainer.model_parallelism.schedules import FORWARD, Pass, Span
 
 
 class Stage:

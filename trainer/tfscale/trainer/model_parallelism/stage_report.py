@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from tfscale.trainer.pipelining.schedules import Span
+from tfscale.trainer.model_parallelism.schedules import Span
 from tfscale.trainer.probe.entry.attach import attached
 
 

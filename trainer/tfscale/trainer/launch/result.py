@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tfscale.trainer.program_flags import write_result
+from tfscale.trainer.launch.program_flags import write_result
 
 LAST = 10
 """Steps over which the final loss is a mean, the last epoch where only epochs have a loss."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.errors import TfscaleError
-from tfscale.trainer.training.result import Result, describe, read_result
+from tfscale.trainer.launch.result import Result, describe, read_result
 
 RESULT = Result(
     program="digits",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.trainer.training import local_run
+from tfscale.trainer.launch import local_run
 
 Run = Callable[[str], int]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
-from tfscale.trainer.program_flags import above_0, seed
+from tfscale.trainer.launch.program_flags import above_0, seed
+from tfscale.trainer.slow.delay import Delay
 
 Slow = tuple[int, Delay]
 """Index of a worker, and its delay in each step."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, seed, write_json
+from tfscale.trainer.launch.program_flags import above_0, check_divides, check_steps, command_line, seed, write_json
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many"])

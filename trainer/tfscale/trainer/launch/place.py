@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tfscale.core.cluster.task import DATA_SERVICE, MASTER, Role
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
-from tfscale.trainer.program_flags import new_file
-from tfscale.trainer.training.catalogue import Entry
-from tfscale.trainer.training.plan import Plan, flag
+from tfscale.trainer.launch.catalogue import Entry
+from tfscale.trainer.launch.plan import Plan, flag
+from tfscale.trainer.launch.program_flags import new_file
 
 
 @dataclass(frozen=True, slots=True)

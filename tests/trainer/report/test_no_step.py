@@ -6,9 +6,9 @@ import sys
 
 import pytest
 from tfscale.core.log_clues import UNTRAINED
-from tfscale.trainer.probe.process.no_step import no_step
+from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 
 TWO = Status(distribution=Distribution("MultiWorkerMirroredStrategy", replicas=2, local_replicas=1))
 NONE = Status()

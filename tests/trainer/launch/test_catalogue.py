@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tfscale.core.errors import UsageError
 from tfscale.trainer import cli
-from tfscale.trainer.training.catalogue import entries, find, read_entry
-from tfscale.trainer.training.plan import ONE_OF_A_RUN
+from tfscale.trainer.launch.catalogue import entries, find, read_entry
+from tfscale.trainer.launch.plan import ONE_OF_A_RUN
 
 TECHNIQUE_FUNCTIONS = {"prepare", "strategy_options", "optimizer", "after_step", *ONE_OF_A_RUN}
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_a_slow_worker_is_read_and_mistakes_are_told() -> None:
-    from tfscale.trainer.worker_pause import check_workers, slow_worker
+    from tfscale.trainer.slow.worker_pause import check_workers, slow_worker
 
     index, delay = slow_worker("worker:1=3x")
     assert (index, delay.factor, delay.seconds) == (1, 3.0, 0.0)
@@ -31,7 +31,7 @@ def test_a_slow_worker_is_read_and_mistakes_are_told() -> None:
 
 def test_only_the_slow_worker_sleeps_and_gradients_stay_as_they_are() -> None:
     import tensorflow as tf
-    from tfscale.trainer.worker_pause import pause, slow_worker
+    from tfscale.trainer.slow.worker_pause import pause, slow_worker
 
     slow = [slow_worker("worker:1=200ms")]
 

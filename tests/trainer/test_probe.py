@@ -17,18 +17,18 @@ import pytest
 from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
-from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report.activities import CHECKPOINT
+from tfscale.trainer.probe.process.activities import CHECKPOINT
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.rows.row_layout import WIDTH
-from tfscale.trainer.probe.steps.spans import Kind, Span
+from tfscale.trainer.probe.rows.spans import Kind, Span
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 FORKS = """
 import os, sys
-from tfscale.trainer.probe.report.probe import Probe
+from tfscale.trainer.probe.probe import Probe
 
 class Closed:
     refused = None
@@ -54,7 +54,7 @@ class Training:
     """A loop of 25 steps a second, the probe that reads its rows, and the agent that the probe reports to."""
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None], path: Path) -> None:
-        from tfscale.trainer.probe.report.probe import Probe
+        from tfscale.trainer.probe.probe import Probe
         from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.heard: list[report_pb2.TaskReport] = []
@@ -229,7 +229,7 @@ class Seconds:
     """A loop of some 25 steps a second, and the probe that reads its rows second by second."""
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None]) -> None:
-        from tfscale.trainer.probe.report.probe import Probe
+        from tfscale.trainer.probe.probe import Probe
         from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()

@@ -28,8 +28,8 @@ class FailingStage:
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_a_stage_that_fails_ends_the_step_of_all(schedule: str, failing: int) -> None:
-    from tfscale.trainer.pipelining.schedules import SCHEDULES
-    from tfscale.trainer.pipelining.stages import run_passes
+    from tfscale.trainer.model_parallelism.schedules import SCHEDULES
+    from tfscale.trainer.model_parallelism.stages import run_passes
 
     stages: list[Any] = [FailingStage(2 if index == failing else None) for index in range(3)]
     orders = [SCHEDULES[schedule](stage, 3, 4) for stage in range(3)]

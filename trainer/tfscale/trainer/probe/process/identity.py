@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 
 @dataclass(frozen=True, slots=True)

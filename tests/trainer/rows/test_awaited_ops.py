@@ -83,7 +83,7 @@ def test_a_stamp_waits_for_what_passes_rewrite(make: Callable[[Any], tuple[Any, 
 
 def test_no_more_is_waited_for_than_what_may_be_rewritten() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.graph.awaited_ops import awaited
+    from tfscale.trainer.probe.rows.awaited_ops import awaited
 
     @tf.function
     def step(first: Any, second: Any) -> Any:

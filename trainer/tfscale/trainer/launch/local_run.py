@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.cluster.task import Role, Task
-from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
-from tfscale.trainer.training.plan import Plan
-from tfscale.trainer.training.result import describe, read_result
+from tfscale.trainer.launch.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
+from tfscale.trainer.launch.plan import Plan
+from tfscale.trainer.launch.result import describe, read_result
 
 FAILED = 1
 REFUSED = 2

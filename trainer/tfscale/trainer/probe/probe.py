@@ -28,17 +28,17 @@ from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
+from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.clock import ClockWatch
-from tfscale.trainer.probe.process.no_step import no_step
 from tfscale.trainer.probe.process.seen_devices import seen_devices
-from tfscale.trainer.probe.report.activities import Activities, Announcer
+from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
+from tfscale.trainer.probe.rows.spans import Span
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.gradient_watch import GradientWatch
-from tfscale.trainer.probe.steps.spans import Span
 from tfscale.trainer.probe.steps.stage_steps import StageSteps
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.step_reader import StepReader

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
-from tfscale.trainer.program_flags import MOST
+from tfscale.trainer.launch.catalogue import Entry, entries, find
+from tfscale.trainer.launch.program_flags import MOST
 from tfscale.trainer.saving import model_files
 from tfscale.trainer.saving.whole_files import check_file
-from tfscale.trainer.training.catalogue import Entry, entries, find
+from tfscale.trainer.slow.delay import Delay
 
 LOOPS = ("fit", "custom")
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")

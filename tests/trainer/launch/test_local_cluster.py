@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.task import Role, Task
-from tfscale.trainer.training.local_cluster import local_cluster, uninterrupted
+from tfscale.trainer.launch.local_cluster import local_cluster, uninterrupted
 
 
 def test_the_cluster_has_ended_when_its_tasks_have(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_server_that_ends_well_before_whom_it_serves_has_failed(tmp_path: Path
 
 _STARTS = """
 import sys
-from tfscale.trainer.training.local_cluster import local_cluster, run_folder
+from tfscale.trainer.launch.local_cluster import local_cluster, run_folder
 
 command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
 with run_folder() as (folder, held), local_cluster(folder, "killed", {"worker": 2}, command, (), [held]) as cluster:

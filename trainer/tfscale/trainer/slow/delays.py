@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.delay import Delay
+from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.tf_internals import get_update_replica_id
 
 _PATIENCE = 1.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
-from tfscale.trainer.training.catalogue import Entry
-from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
-from tfscale.trainer.training.plan import Plan, make_plan
+from tfscale.trainer.launch.catalogue import Entry
+from tfscale.trainer.launch.place import check_tasks, own_tasks, read_place
+from tfscale.trainer.launch.plan import Plan, make_plan
+from tfscale.trainer.slow.delay import Delay
 
 
 def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.delay import Delay
-from tfscale.trainer.delays import Delays
+from tfscale.trainer.slow.delay import Delay
+from tfscale.trainer.slow.delays import Delays
 
 Pipeline = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tfscale.trainer.pipelining.schedules import (
+from tfscale.trainer.model_parallelism.schedules import (
     BACKWARD,
     FORWARD,
     SCHEDULES,

@@ -4,7 +4,7 @@ import time
 from contextlib import suppress
 
 from tfscale.core.records.probe_status import Activity
-from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, EVALUATION, Activities, Announcer
+from tfscale.trainer.probe.process.activities import CHECKPOINT, COMPILE, EVALUATION, Activities, Announcer
 
 
 def test_an_activity_is_there_while_it_lasts_and_when_it_has_ended() -> None:

@@ -1,7 +1,7 @@
 """Texts that `--slow` takes, and those that it refuses."""
 
 import pytest
-from tfscale.trainer.delay import Delay
+from tfscale.trainer.slow.delay import Delay
 
 
 @pytest.mark.parametrize(

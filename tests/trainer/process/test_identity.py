@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 
 VARIABLES = {"REPORT": "/run/agent.sock", "TASK": "worker:1", "GENERATION": "3", "ATTEMPT": "2"}
 

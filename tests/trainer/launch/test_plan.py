@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tfscale.core.errors import UsageError
-from tfscale.trainer.training import plan as plans
-from tfscale.trainer.training.catalogue import Entry, find
-from tfscale.trainer.training.plan import Plan, keras_of, make_plan
+from tfscale.trainer.launch import plan as plans
+from tfscale.trainer.launch.catalogue import Entry, find
+from tfscale.trainer.launch.plan import Plan, keras_of, make_plan
 
 
 def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:
