@@ -77,6 +77,11 @@ def test_the_contracts_hold(tree: Path) -> None:
         ("console/tfscale/console/transport/commands", "import tfscale.v1.agent_pb2", "Only the wire modules"),
         ("agent/tfscale/agent/serving/agent_server", "import tfscale.v1.agent_pb2_grpc", "Only the wire modules"),
         ("agent/tfscale/agent/supervision/shim", "import psutil", "need the standard library alone"),
+        (
+            "agent/tfscale/agent/cluster/journal",
+            "import tfscale.agent.recovery.incident",
+            "The agent's folders stand on one another",
+        ),
         ("agent/tfscale/agent/supervision/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
         ("trainer/tfscale/trainer/probe/entry/site/sitecustomize", "import numpy", "need the standard library alone"),
         (
@@ -90,7 +95,7 @@ def test_the_contracts_hold(tree: Path) -> None:
             "only those below them on the way of a row",
         ),
         ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
-        ("agent/tfscale/agent/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
+        ("agent/tfscale/agent/life/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
     ],
 )
 def test_a_broken_contract_is_seen(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tfscale.agent.daemon import Daemon, task_spec
-from tfscale.agent.host.own_process import OwnProcess
+from tfscale.agent.life.agent_parts import task_spec
+from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.life.spare_daemon import SpareDaemon
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_some, newest_placement
-from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output

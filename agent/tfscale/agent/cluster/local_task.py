@@ -12,9 +12,9 @@ from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.preflight.task_port import port_problem, served_port
-from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
+from tfscale.agent.supervision.startable import why_not_startable
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports

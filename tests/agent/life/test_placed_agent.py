@@ -19,12 +19,13 @@ import pytest
 from loopback import free_addresses
 from running_agents import W0, W1, W2, named, runs, stub
 from tfscale.agent.cluster.journal import Journal
-from tfscale.agent.daemon import Daemon
-from tfscale.agent.host.own_process import OwnProcess
-from tfscale.agent.placement import mover, placed_agent
-from tfscale.agent.placement.placed_agent import Life, seat_peers
+from tfscale.agent.life import placed_agent
+from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.life.placed_agent import Life, seat_peers
+from tfscale.agent.life.spare_daemon import SpareDaemon
+from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
-from tfscale.agent.placement.spare_daemon import SpareDaemon
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
 from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState

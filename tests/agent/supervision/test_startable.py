@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tfscale.agent.process.startable import why_not_startable
+from tfscale.agent.supervision.startable import why_not_startable
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from tfscale.agent.recovery.restart_budget import Progress, RestartBudget, parse_budget
+from tfscale.agent.cluster.restart_budget import Progress, RestartBudget, parse_budget
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 
 POLICY = RecoveryPolicy({}, max_restarts=4, period=100.0, backoff=2.0, most_backoff=10.0, without_progress=3)

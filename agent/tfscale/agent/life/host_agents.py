@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tfscale.agent.daemon import Daemon
-from tfscale.agent.host.own_process import NotBegun, OwnProcess
-from tfscale.agent.placement import placed_agent
+from tfscale.agent.life import placed_agent
+from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.life.own_process import NotBegun, OwnProcess
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
-from tfscale.agent.telemetry.collector_thread import CollectorThread
+from tfscale.agent.collector_thread import CollectorThread
 
 
 class Numbers(CollectorThread[int]):
@@ -53,7 +53,7 @@ def test_one_that_hangs_blocks_nobody_and_its_last_sample_grows_stale(monkeypatc
     collector = Numbers(hanging)
     collector.start()
     assert is_hanging.wait(5) and collector.latest() == 1
-    monkeypatch.setattr("tfscale.agent.telemetry.collector_thread._STALE", 0.0)
+    monkeypatch.setattr("tfscale.agent.collector_thread._STALE", 0.0)
     assert collector.latest() == 0
     collector.stop()
     assert collector._thread.is_alive(), "stop does not wait"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.core.failure.task_failure import Failure, failure_of
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import duration
