@@ -43,6 +43,7 @@ from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
 from tfscale.core.cluster.placement.place_rule import MOVABLE
+from tfscale.core.cluster.placement.placement import placed_in
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -188,9 +189,9 @@ class Daemon:
 
     async def _take_place(self) -> None:
         """Write down that the own task is in the placement of now, and that its command has been carried out."""
-        entry, placed_in = self._journal.entry, self._settings.cluster.placed_in
-        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= placed_in
-        await self._journal.update(generation=placed_in, intent=None if is_old else entry.intent)
+        entry, generation = self._journal.entry, placed_in(self._settings.cluster)
+        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= generation
+        await self._journal.update(generation=generation, intent=None if is_old else entry.intent)
 
     async def _tick(self, announcement: Announcement) -> None:
         while True:
@@ -329,7 +330,7 @@ class Daemon:
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if cold and self._is_placed_anew:
-            await self._start_in(self._settings.cluster.placed_in, self._settings.start_reason or "placed anew")
+            await self._start_in(placed_in(self._settings.cluster), self._settings.start_reason or "placed anew")
             return
         if cold and not self._was_starting(status):
             if self._settings.leads:
@@ -350,7 +351,7 @@ class Daemon:
 
         Each agent carries it out by itself, in the generation of the placement: all older tasks were stopped before.
         """
-        is_older = self._journal.entry.task_generation < self._settings.cluster.placed_in
+        is_older = self._journal.entry.task_generation < placed_in(self._settings.cluster)
         return is_older and self._settings.task.role in MOVABLE
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
