@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from running_agents import W0, W1, W2, agent, agent_process, command, runs, says, status_when, stub
 from tfscale.agent import cli
-from tfscale.agent.hand_over import HAND_OVER, HandOverError, hand_over
 from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.life.hand_over import HAND_OVER, HandOverError, hand_over
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -124,7 +124,7 @@ def test_where_no_agent_is_nothing_is_asked_to_leave(
 def test_an_agent_that_stays_is_told(
     settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfscale.agent import hand_over as module
+    from tfscale.agent.life import hand_over as module
     from tfscale.agent.sole_agent import sole_agent
 
     with subprocess.Popen(["sh", "-c", "trap '' USR1; sleep 10 & wait"]) as deaf:
