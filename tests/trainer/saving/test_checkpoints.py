@@ -104,8 +104,8 @@ def test_a_checkpoint_that_ends_too_early_is_refused(end: str, size: int, tmp_pa
 
 def test_an_evaluator_refuses_what_is_damaged(tmp_path: Path) -> None:
     import tensorflow as tf
-    from tfscale.trainer.launch.held_out import follow_checkpoints
     from tfscale.trainer.programs import digits
+    from tfscale.trainer.training.held_out import follow_checkpoints
 
     _, first = checkpoints(tmp_path)
     first.save(10)

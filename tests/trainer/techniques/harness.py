@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.launch.parts import Parts
-from tfscale.trainer.launch.training_step import custom_step, fit_model
+from tfscale.trainer.training.parts import Parts
+from tfscale.trainer.training.training_step import custom_step, fit_model
 
 keras = tf.keras
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_the_loss_of_each_step_is_found_in_means_since_the_begin_of_an_epoch() -> None:
-    from tfscale.trainer.launch.loops import of_each_step
+    from tfscale.trainer.training.loops import of_each_step
 
     losses = [4.0, 2.0, 3.0, 1.0, 5.0, 0.5]
     means = [(1 + step % 3, fmean(losses[step - step % 3 : step + 1])) for step in range(6)]
@@ -19,7 +19,7 @@ def test_the_loss_of_each_step_is_found_in_means_since_the_begin_of_an_epoch() -
 
 
 def test_every_number_of_steps_has_epochs_of_about_a_hundred() -> None:
-    from tfscale.trainer.launch.loops import epochs, epochs_of
+    from tfscale.trainer.training.loops import epochs, epochs_of
 
     assert [epochs_of(steps) for steps in (1, 7, 100, 150, 151, 400, 503, 10_007)] == [
         *((1, 1), (1, 7), (1, 100), (1, 150), (2, 75), (4, 100), (5, 100), (100, 100))
@@ -32,7 +32,7 @@ def test_every_number_of_steps_has_epochs_of_about_a_hundred() -> None:
 
 
 def test_the_rate_is_that_after_the_first_step() -> None:
-    from tfscale.trainer.launch.loops import Stopwatch
+    from tfscale.trainer.training.loops import Stopwatch
 
     watch = Stopwatch()
     time.sleep(0.1)
@@ -54,7 +54,7 @@ def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
 ) -> None:
     import numpy as np
     import tensorflow as tf
-    from tfscale.trainer.launch import loops
+    from tfscale.trainer.training import loops
 
     monkeypatch.setattr(loops, "EPOCH", 3)
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
@@ -73,7 +73,7 @@ def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
 
 
 def test_a_run_that_goes_on_counts_from_the_trainings_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    from tfscale.trainer.launch.loops import Course
+    from tfscale.trainer.training.loops import Course
 
     saved: list[tuple[int, float]] = []
     course = Course(steps=50, begin=200, after_epoch=lambda *epoch: saved.append(epoch))

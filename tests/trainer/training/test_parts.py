@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tfscale.trainer.launch.parts import Parts
+from tfscale.trainer.training.parts import Parts
 
 
 def technique(**functions: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from tfscale.trainer.launch.reductions import Reduction, reduction_of
+from tfscale.trainer.training.reductions import Reduction, reduction_of
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:"
 GPU = "/job:worker/replica:0/task:0/device:GPU:"

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tfscale.trainer.launch.parts import Parts
+from tfscale.trainer.training.parts import Parts
 
 pytestmark = pytest.mark.tensorflow
 
 
 def test_fit_trains_the_same_model_where_no_technique_touches_the_step() -> None:
-    from tfscale.trainer.launch.training_step import fit_model
+    from tfscale.trainer.training.training_step import fit_model
 
     model = object()
     rate: Any = SimpleNamespace(learning_rate=lambda *_: 0.1)

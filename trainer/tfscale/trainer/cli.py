@@ -155,7 +155,7 @@ def _run(given: dict[str, Any], words: Sequence[str]) -> int:
         return run_locally(plan, words)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        from tfscale.trainer.launch import task_run
+        from tfscale.trainer.training import task_run
     except ModuleNotFoundError as error:
         raise not_installed(error.name) from None
     task_run.run(plan)

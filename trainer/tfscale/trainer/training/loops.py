@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.launch.parts import Parts
+from tfscale.trainer.training.parts import Parts
 
 KEPT = 100_000
 """Losses that are kept; a demo trains without end."""

@@ -20,21 +20,21 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input import data_service
 from tfscale.trainer.input.batches import Examples, batches, sharing, split
 from tfscale.trainer.input.input_pipeline import distributed
-from tfscale.trainer.launch import loops
 from tfscale.trainer.launch.catalogue import Entry
-from tfscale.trainer.launch.held_out import evaluate, follow_checkpoints, plain_model
-from tfscale.trainer.launch.loops import Course, Trained
-from tfscale.trainer.launch.parts import Parts
 from tfscale.trainer.launch.place import Place, check_tasks, read_place
 from tfscale.trainer.launch.plan import Plan, keras_of
-from tfscale.trainer.launch.reductions import Reduction, reduction_of
 from tfscale.trainer.launch.result import Result, describe
-from tfscale.trainer.launch.traced_functions import TracedFunctions
 from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.saving.model_files import save
 from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.saving.resumption import open_checkpoints, resume
 from tfscale.trainer.slow.slowness import Pipeline, Slowness
+from tfscale.trainer.training import loops
+from tfscale.trainer.training.held_out import evaluate, follow_checkpoints, plain_model
+from tfscale.trainer.training.loops import Course, Trained
+from tfscale.trainer.training.parts import Parts
+from tfscale.trainer.training.reductions import Reduction, reduction_of
+from tfscale.trainer.training.traced_functions import TracedFunctions
 
 MOST_SENT = (2 << 30) - (64 << 20)
 """Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""
@@ -155,7 +155,7 @@ def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
     model, loss = run.model, run.program.loss(keras)
     with strategy.scope():
         if run.parts.gradients or run.parts.exchange:
-            from tfscale.trainer.launch import training_step
+            from tfscale.trainer.training import training_step
 
             model = training_step.fit_model(model, run.parts)
         model.compile(optimizer=run.optimizer, loss=loss, metrics=list(run.program.METRICS))
@@ -183,7 +183,7 @@ def _after_step(run: _Training) -> list[Any]:
 
 
 def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
-    from tfscale.trainer.launch import training_step
+    from tfscale.trainer.training import training_step
 
     strategy = run.strategy
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.launch.parts import Parts
 from tfscale.trainer.tf_internals import EXCHANGED_GRADIENTS
+from tfscale.trainer.training.parts import Parts
 
 LossOf = Callable[[Any, Any], Any]
 """Function of (labels, predictions): a replica's share of the mean loss over the global batch, scaled for float16."""
