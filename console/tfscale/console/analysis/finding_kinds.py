@@ -26,9 +26,9 @@ class Group(StrEnum):
     PROCESS = "process"
     """A process that failed, has not started, or is not as it should be."""
     LEARNING = "learning"
-    """What the steps are worth."""
+    """Worth of the steps that are made."""
     NETWORK = "network"
-    """Who hears whom."""
+    """Hosts and agents that do not hear each other."""
     INFO = "info"
     """News without trouble."""
 
