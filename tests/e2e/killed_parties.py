@@ -22,7 +22,7 @@ import psutil
 from local_cluster import run_files, write_cluster
 from tfscale.agent import wire
 from tfscale.agent.supervision.shim_state import ShimState, read_state
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.task_files import TaskFiles

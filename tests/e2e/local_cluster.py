@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loopback import free_addresses
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.task_files import state_folder
 
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}

@@ -18,7 +18,7 @@ import pytest
 from local_cluster import end, run_files, start_agent, write_cluster
 from recording import Recording
 from tfscale.agent import wire
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task_identity import identity_of
 from tfscale.v1 import agent_pb2, agent_pb2_grpc

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
-from tfscale.core.cluster.cluster_spec import ClusterError, load_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS, chosen_gpus, divided
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.local.loopback_cluster import is_free, run_of, write_local_cluster, write_lone_cluster

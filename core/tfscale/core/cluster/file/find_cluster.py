@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, load_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.settings.precedence import config_path
 
 CLUSTER_FILE = "cluster.toml"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.cluster_spec import ClusterError, cluster_from_environment
-from tfscale.core.cluster.find_cluster import load_found
+from tfscale.core.cluster.cluster_spec import ClusterError
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
+from tfscale.core.cluster.file.find_cluster import load_found
 
 
 def test_a_found_file_of_another_program_is_told_from_a_named_one(tmp_path: Path) -> None:
