@@ -205,7 +205,8 @@ class Goodput:
 
     def _activity_seconds(self, begin: float, end: float) -> dict[str, float]:
         """Return the seconds of [begin, end] in which some task did something else, by bucket."""
-        left, done = [(begin, end)] if end > begin else [], {}
+        left: list[Interval] = [(begin, end)] if end > begin else []
+        done: dict[str, float] = {}
         explained = [(bucket, self._busy(kind, end)) for kind, bucket in _KINDS.items()]
         for begun, (bucket, until) in self._standstills.items():
             explained.append((bucket, [(begun, until)]))
