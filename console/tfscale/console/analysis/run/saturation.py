@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfscale.console.analysis import remedies
 from tfscale.console.analysis.causes.vitals import Vitals, middle
-from tfscale.console.analysis.remedies import Remedy
+from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.remedies import Remedy
 from tfscale.core.cluster.task import CLUSTER, Role, Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import bit_rate
