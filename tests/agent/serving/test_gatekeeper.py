@@ -17,8 +17,8 @@ import pytest
 from certificates import Issuer
 from running_agents import W0, agent, command, named, runs, stub
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.access.call_rights import CALLS, needs_token
 from tfscale.core.access.caller_role import CallerRole
-from tfscale.core.access.calls import CALLS, needs_token
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY
 from tfscale.core.cluster.security import open_channel

@@ -21,8 +21,8 @@ from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.serving.status_codes import Stranger, status_code
+from tfscale.core.access.call_rights import CALLS, UNKNOWN
 from tfscale.core.access.caller_role import CallerRole
-from tfscale.core.access.calls import CALLS, UNKNOWN
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
 from tfscale.core.wire.convert import WireError, read_by

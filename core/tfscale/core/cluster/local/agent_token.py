@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from tfscale.core.access.calls import needs_token
+from tfscale.core.access.call_rights import needs_token
 from tfscale.core.cluster.cluster_spec import Address, parse_address
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.errors import UsageError
