@@ -16,7 +16,7 @@ from running_agents import agent_process, agents_process, command, runs, says, s
 from tfscale.agent.life.hand_over import HAND_OVER, hand_over
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2
 

@@ -10,6 +10,7 @@ from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.supervision.transitions import has_finished, how_it_ended
 from tfscale.core.cluster.placement.place_rule import MOVABLE
+from tfscale.core.cluster.placement.placement import placed_in
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
@@ -30,9 +31,9 @@ class FirstStart:
         The journal has first to know the placement in which this agent holds its task: the command that made that
         placement has been carried out.
         """
-        entry, placed_in = self._parts.journal.entry, self._settings.cluster.placed_in
-        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= placed_in
-        await self._parts.journal.update(generation=placed_in, intent=None if is_old else entry.intent)
+        entry, generation = self._parts.journal.entry, placed_in(self._settings.cluster)
+        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= generation
+        await self._parts.journal.update(generation=generation, intent=None if is_old else entry.intent)
         return await self._parts.local.adopt()
 
     async def begin(self, status: TaskStatus) -> None:
@@ -44,7 +45,7 @@ class FirstStart:
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if cold and self._is_placed_anew:
-            await self._start_in(self._settings.cluster.placed_in, self._settings.start_reason or "placed anew")
+            await self._start_in(placed_in(self._settings.cluster), self._settings.start_reason or "placed anew")
             return
         if cold and not self._was_starting(status):
             if self._settings.leads:
@@ -65,7 +66,7 @@ class FirstStart:
 
         Each agent carries it out by itself, in the generation of the placement: all older tasks were stopped before.
         """
-        is_older = self._parts.journal.entry.task_generation < self._settings.cluster.placed_in
+        is_older = self._parts.journal.entry.task_generation < placed_in(self._settings.cluster)
         return is_older and self._settings.task.role in MOVABLE
 
     def _log_earlier_start(self, status: TaskStatus, cold: bool) -> None:
