@@ -33,6 +33,7 @@ from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, tele
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
+_PAST_FRAMES = agent_pb2.Past.FRAMES_FIELD_NUMBER
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
 """A task in a state that this version does not know lives, and does not run: nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
@@ -150,6 +151,20 @@ def snapshot_reply(schema: int, description: Description, recent: Sequence[Encod
     frames = [telemetry_pb2.Frame.FromString(frame.message) for frame in recent]
     snapshot = agent_pb2.Snapshot(description=description_message(description), recent=frames)
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
+
+
+def past_beginning(schema: int, description: Description, at: float) -> agent_pb2.WatchReply:
+    """Return the snapshot before the pieces of the past; `at` is now."""
+    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at)
+    return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
+
+
+def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
+    """Return a piece of the past; one without frames is its end."""
+    reply = agent_pb2.WatchReply(schema_version=schema)
+    reply.past.SetInParent()
+    reply.past.MergeFromString(b"".join(delimited(_PAST_FRAMES, frame.message) for frame in frames))
+    return reply
 
 
 def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, NoReturn
@@ -120,10 +121,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if schema is None:
             why = f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
-        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
+        in_pieces, now = request.HasField("past"), time.time()
+        since = now - request.past if in_pieces else request.since if request.HasField("since") else None
+        with self._feed.watch(since, in_pieces=in_pieces) as watcher:
             _logger.debug("%s watches", context.peer())
             told = self._placement()
-            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
+            if in_pieces:
+                yield wire.past_beginning(schema, self._describe(), now)
+                for piece in watcher.pieces():
+                    yield wire.past_reply(schema, piece)
+                yield wire.past_reply(schema, ())
+            else:
+                yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
             async for frame in watcher:
                 if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
                     told = self._placement()
