@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.task import Task
-from tfscale.trainer.delay import Delay
-from tfscale.trainer.training.local_cluster import BIN, interrupt_on_signals, local_cluster, run_folder
+from tfscale.trainer.launch.local_cluster import BIN, interrupt_on_signals, local_cluster, run_folder
+from tfscale.trainer.slow.delay import Delay
 
 ENDLESS = 100_000_000
 """Steps: the demo ends before them."""

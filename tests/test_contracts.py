@@ -66,7 +66,7 @@ def test_the_contracts_hold(tree: Path) -> None:
         ),
         ("console/tfscale/console/wire/frames", "import tensorflow", "Only the trainer imports TensorFlow"),
         ("console/tfscale/console/wire/frames", "import textual.app", "Only the console's tui imports Textual"),
-        ("core/tfscale/core/records", "import google.protobuf.message", "Only the wire modules"),
+        ("core/tfscale/core/records/frame", "import google.protobuf.message", "Only the wire modules"),
         ("agent/tfscale/agent/telemetry/probe_reports", "import tfscale.v1.report_pb2", "Only the wire modules"),
         (
             "console/tfscale/console/recording/recording_reader",
@@ -77,6 +77,11 @@ def test_the_contracts_hold(tree: Path) -> None:
         ("console/tfscale/console/transport/commands", "import tfscale.v1.agent_pb2", "Only the wire modules"),
         ("agent/tfscale/agent/serving/agent_server", "import tfscale.v1.agent_pb2_grpc", "Only the wire modules"),
         ("agent/tfscale/agent/supervision/shim", "import psutil", "need the standard library alone"),
+        (
+            "agent/tfscale/agent/cluster/journal",
+            "import tfscale.agent.recovery.incident",
+            "The agent's folders stand on one another",
+        ),
         ("agent/tfscale/agent/supervision/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
         ("trainer/tfscale/trainer/probe/entry/site/sitecustomize", "import numpy", "need the standard library alone"),
         (
@@ -84,8 +89,13 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import tfscale.console.analysis.steps.phases",
             "work without numpy",
         ),
+        (
+            "trainer/tfscale/trainer/probe/rows/row_buffer",
+            "import tfscale.trainer.probe.graph.structures",
+            "only those below them on the way of a row",
+        ),
         ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
-        ("agent/tfscale/agent/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
+        ("agent/tfscale/agent/life/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
     ],
 )
 def test_a_broken_contract_is_seen(

@@ -16,7 +16,7 @@ from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFu
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.records.training import Training
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire as probe_wire
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from running_agents import W0, W1, W2, agent, agent_process, command, runs, says, status_when, stub
 from tfscale.agent import cli
-from tfscale.agent.daemon import Daemon
 from tfscale.agent.hand_over import HAND_OVER, HandOverError, hand_over
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.cluster_spec import ClusterSpec

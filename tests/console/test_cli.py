@@ -187,7 +187,7 @@ async def test_config_prints_what_holds_and_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["replay", "missing.tfrec", "--headless"], "missing.tfrec: cannot be read: No such file"),
+        (["replay", "missing.tfrec"], "missing.tfrec: cannot be read: No such file"),
         (["--simulate", "2"], "no terminal to draw on: use --headless"),
         (["--simulate", "2", "--out", "x"], "--out needs --headless, --once or export"),
         (["--cluster", "missing.toml", "stack", "worker:1"], "no such cluster file"),
@@ -200,7 +200,7 @@ async def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
 
 
 async def test_a_simulations_tasks_cannot_be_asked() -> None:
-    status, _, err = await run("--simulate", "2", "stack", "worker:1")
+    status, _, err = await run("stack", "worker:1", TFSCALE_SIMULATE="2")
     assert (status, err) == (1, "tfscale-console: no stack: this is a simulation: its tasks are not there\n")
 
 

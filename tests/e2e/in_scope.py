@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from example_programs import KERAS
-from tfscale.trainer.training.local_cluster import local_cluster
+from tfscale.trainer.launch.local_cluster import local_cluster
 
 PROGRAMS = Path(__file__).parent / "programs" / "in_scope"
 CLUSTERS = {

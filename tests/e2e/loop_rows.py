@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
-from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Sites
+from tfscale.trainer.probe.rows.spans import Counter, Distribution, Kind, Sites
 
 MS = 0.001
 

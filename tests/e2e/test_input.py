@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from task_cluster import run_program
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 from train_command import TRAIN, run_train
 
 pytestmark = pytest.mark.alone

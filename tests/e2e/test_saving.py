@@ -9,7 +9,7 @@ import in_scope
 import numpy as np
 import pytest
 from example_programs import KERAS
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 from train_command import run_train
 
 STRATEGIES = {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from example_programs import KERAS
 from task_cluster import run_program
-from tfscale.trainer.training.catalogue import entries
-from tfscale.trainer.training.result import read_result
+from tfscale.trainer.launch.catalogue import entries
+from tfscale.trainer.launch.result import read_result
 from train_command import TRAIN, run_train
 
 WEIGHTS = 188_234

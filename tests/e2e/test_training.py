@@ -13,7 +13,7 @@ import psutil
 import pytest
 from example_programs import KERAS
 from recording import Recording
-from tfscale.trainer.training.result import Result, read_result
+from tfscale.trainer.launch.result import Result, read_result
 from train_command import TRAIN, environment
 
 PS = ("parameter-server", "--workers", "2", "--servers", "2")

@@ -17,9 +17,9 @@ from typing import Any
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import hand_over, probe_install, process_one
-from tfscale.agent.host import host_agents
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
+from tfscale.agent.life import host_agents
 from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.core.cluster.cluster_spec import (
@@ -124,7 +124,7 @@ def read_settings(
     check_working_folder()
     environment = _own_variables(environment)
     flags, command = split_command(arguments)
-    chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
+    chosen = choose(OPTIONS, "agent", vars(_parser().parse_args(flags)), environment).values
     named = chosen.get("cluster")
     file = cluster_file(environment) if named is None else named
     if file is not None:

@@ -8,53 +8,35 @@ import tfscale.core.early_interrupt
 import logging
 import os
 import sys
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
 
 import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
-from tfscale.console.export.task_commands import (
-    TASK_COMMANDS,
-    restart_without,
-    run_task_command,
-    uncordon,
-)
+from tfscale.console.export.task_commands import restart_without, run_task_command, uncordon
 from tfscale.console.local.run_command import run_program
-from tfscale.console.settings.config import WITHOUT, Configuration, configure
+from tfscale.console.settings import options
+from tfscale.console.settings.command_line import Command, Invocation, parse
+from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.console_log import start_console_log
-from tfscale.console.sources.source_factory import connect, open_replay
+from tfscale.console.sources.source_factory import ClusterConnection, connect, open_replay
 from tfscale.console.tui.launch import is_served, run_screens, run_server
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.standard_streams import fill_standard_streams
 
 tfscale.core.early_interrupt.restore()
-ARGUMENTS = {
-    "run": "[--workers N] -- PROGRAM",
-    **dict.fromkeys(TASK_COMMANDS, "TASK"),
-    "uncordon": "HOST",
-    "replay": "FILE",
-    "export": "FILE",
-    "doctor": "",
-    "config": "",
-}
-"""Commands besides watching, and the argument of each."""
-_ORDERS = (*TASK_COMMANDS, "uncordon", WITHOUT)
-"""Commands that reach into tasks."""
 
 
 def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`, `doctor`)."""
     fill_standard_streams()
     try:
-        if sys.argv[1:2] == ["report"]:
-            from tfscale.console.report import report_command
-
-            sys.exit(report_command.run(sys.argv[2:]))
-        status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
+        invocation = parse(WATCH, COMMANDS, sys.argv[1:], os.environ)
+        status = invocation.command.run(invocation)
     except TfscaleError as error:
         _say(str(error))
         status = error.exit_status
@@ -72,45 +54,155 @@ def _say(line: str) -> None:
     print(f"tfscale-console: {line}", file=sys.stderr, flush=True)
 
 
-def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
-    """Do what the configuration names, and return the exit status. Raises TfscaleError."""
-    settings, origins = configuration.settings, configuration.origins
-    start_console_log(settings, logging.StreamHandler())
-    if settings.read_only and configuration.command and configuration.command[0] in _ORDERS:
-        command, origin = configuration.command[0], origins["read_only"]
-        raise UsageError(f"{origin}: {command} reaches into a task, and this console is read-only")
-    if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
+def _configured(run: Callable[[Configuration], int]) -> Callable[[Invocation], int]:
+    """Return a function that reads the settings and starts the log before it calls `run`."""
+
+    @wraps(run)
+    def run_configured(invocation: Invocation) -> int:
+        configuration = configure(invocation)
+        start_console_log(configuration.settings, logging.StreamHandler())
+        return run(configuration)
+
+    return run_configured
+
+
+def _connect(console: Configuration) -> ClusterConnection:
+    return connect(console.settings, console.origins, console.environment)
+
+
+@_configured
+def _watch(console: Configuration) -> int:
+    settings = console.settings
+    if settings.serve is not None and not is_served(console.environment):
         return run_server(settings, settings.serve, _say)
-    match configuration.command:
-        case ("run", *program):
-            return run_program(settings, program, environment)
-        case ("doctor",):
-            return run_doctor(settings, origins, environment)
-        case ("config",):
-            print(configuration.describe())
-            return ExitStatus.WELL
-        case ("uncordon", host):
-            connection = connect(settings, origins, environment)
-            return connection.run(partial(uncordon, host, connection))
-        case (name, host) if name == WITHOUT:
-            connection = connect(settings, origins, environment)
-            return connection.run(partial(restart_without, host, settings, connection))
-        case (name, task) if name in TASK_COMMANDS:
-            connection = connect(settings, origins, environment)
-            return connection.run(partial(run_task_command, name, Task.parse(task), settings, connection))
-        case ("export", path):
-            return export_recording(settings, Path(path))
-        case ("replay", path) if not settings.headless:
-            return run_screens(settings, open_replay(settings, Path(path)), environment)
-        case ("replay", path):
-            return export_recording(settings, Path(path))
     if settings.once:
-        return run_once(settings, connect(settings, origins, environment))
+        return run_once(settings, _connect(console))
     if settings.headless:
-        return run_headless(settings, connect(settings, origins, environment))
-    if origins.get("out") == "--out":
+        return run_headless(settings, _connect(console))
+    if console.origins.get("out") == "--out":
         raise UsageError("--out needs --headless, --once or export")
-    return run_screens(settings, connect(settings, origins, environment), environment)
+    return run_screens(settings, _connect(console), console.environment)
+
+
+@_configured
+def _run(console: Configuration) -> int:
+    return run_program(console.settings, console.arguments, console.environment)
+
+
+@_configured
+def _task_command(console: Configuration) -> int:
+    connection = _connect(console)
+    if not console.arguments:
+        assert console.settings.without is not None
+        return connection.run(partial(restart_without, console.settings.without, console.settings, connection))
+    task = Task.parse(console.arguments[0])
+    return connection.run(partial(run_task_command, console.command, task, console.settings, connection))
+
+
+@_configured
+def _uncordon(console: Configuration) -> int:
+    connection = _connect(console)
+    return connection.run(partial(uncordon, console.arguments[0], connection))
+
+
+@_configured
+def _doctor(console: Configuration) -> int:
+    return run_doctor(console.settings, console.origins, console.environment)
+
+
+@_configured
+def _replay(console: Configuration) -> int:
+    settings = console.settings
+    if settings.serve is not None and not is_served(console.environment):
+        return run_server(settings, settings.serve, _say)
+    return run_screens(settings, open_replay(settings, Path(console.arguments[0])), console.environment)
+
+
+@_configured
+def _export(console: Configuration) -> int:
+    return export_recording(console.settings, Path(console.arguments[0]))
+
+
+@_configured
+def _config(console: Configuration) -> int:
+    print(console.describe())
+    return ExitStatus.WELL
+
+
+def _report(invocation: Invocation) -> int:
+    from tfscale.console.report.report_command import run_report
+
+    return run_report(invocation.arguments, invocation.flags)
+
+
+WATCH = Command(
+    name="",
+    summary="Watch a TensorFlow cluster live, see which task makes it slow and why, and restart tasks.",
+    run=_watch,
+    options=options.WATCH,
+)
+_on_task = partial(Command, run=_task_command, argument="TASK", gives_orders=True)
+COMMANDS = (
+    Command(
+        name="run",
+        summary="start a program on this machine, and show it",
+        run=_run,
+        options=options.RUN,
+        takes_program=True,
+    ),
+    _on_task(name="stack", summary="print where the threads of a task stand", options=options.ON_CLUSTER),
+    _on_task(name="profile", summary="take TensorFlow's profile of a task", options=options.PROFILE),
+    _on_task(
+        name="restart",
+        summary="restart a task and those that train with it",
+        options=options.RESTART,
+        in_place="without",
+    ),
+    _on_task(name="stop", summary="stop a task and those that train with it", options=options.ORDER),
+    _on_task(name="start", summary="start a task that was stopped", options=options.ORDER),
+    Command(
+        name="uncordon",
+        summary="have tasks be placed on a host again",
+        run=_uncordon,
+        options=options.ON_CLUSTER,
+        argument="HOST",
+        gives_orders=True,
+    ),
+    Command(
+        name="doctor",
+        summary="look for what would keep a cluster from training",
+        run=_doctor,
+        options=options.DOCTOR,
+    ),
+    Command(
+        name="replay",
+        summary="show a recording on the screen",
+        run=_replay,
+        options=options.REPLAY,
+        argument="FILE",
+    ),
+    Command(
+        name="export",
+        summary="write a recording as JSON lines or tables",
+        run=_export,
+        options=options.EXPORT,
+        argument="FILE",
+    ),
+    Command(
+        name="report",
+        summary="report what happened in recorded runs, and why; runs of different sizes show how it scales",
+        run=_report,
+        options=options.REPORT,
+        argument="RECORDING ...",
+    ),
+    Command(
+        name="config",
+        summary="print the settings, and where each was given",
+        run=_config,
+        options=options.OPTIONS,
+    ),
+)
+"""Commands besides watching."""
 
 
 if __name__ == "__main__":

@@ -88,6 +88,6 @@ def test_another_key_or_no_authority_signs_nothing(tmp_path: Path, capsys: pytes
 
 
 def test_an_agent_needs_no_library_for_certificates() -> None:
-    program = "import sys, tfscale.agent.cli, tfscale.agent.daemon; print('cryptography' in sys.modules)"
+    program = "import sys, tfscale.agent.cli, tfscale.agent.life.daemon; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

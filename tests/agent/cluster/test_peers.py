@@ -15,7 +15,7 @@ from certificates import authority
 from running_agents import W1, agent, agent_process, peer_of
 from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.cluster.peers import Peer
-from tfscale.agent.daemon import Daemon
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.records.task_status import TaskState

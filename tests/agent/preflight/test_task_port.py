@@ -15,9 +15,9 @@ from loopback import free_addresses
 from running_agents import W0, W1
 from tfscale.agent.cluster.gang import GangError
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.preflight.task_port import Sink, port_problem, served_port
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports

@@ -40,7 +40,7 @@ READER = """Thread 0x00007f01 (most recent call first):
   File "/venv/lib/python3.11/site-packages/tensorflow/python/ops/script_ops.py", line 147 in __call__"""
 IDLE = """Thread 0x00007f02 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 327 in wait
-  File "/venv/lib/python3.11/site-packages/tfscale/trainer/probe/report/probe.py", line 200 in _run"""
+  File "/venv/lib/python3.11/site-packages/tfscale/trainer/probe/probe.py", line 200 in _run"""
 
 
 @pytest.mark.parametrize(

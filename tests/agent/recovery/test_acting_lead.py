@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tfscale.agent.cluster.failure_report import FailureReport
 from tfscale.agent.cluster.gang import Gang, GangError, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
-from tfscale.agent.recovery.failure_report import FailureReport
 from tfscale.agent.recovery.hang_stacks import HangStacks
-from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfscale.agent.recovery.failure_report import FailureReport, shortened
+from tfscale.agent.cluster.failure_report import FailureReport, shortened
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery.incident import Incident
-from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tfscale.agent.cluster.failure_report import FailureReport
 from tfscale.agent.cluster.gang import Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery.acting_lead import ActingLead
-from tfscale.agent.recovery.failure_report import FailureReport
 from tfscale.agent.recovery.hang_stacks import HangStacks
-from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy

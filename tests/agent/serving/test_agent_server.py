@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from running_agents import W0, W1, agent, runs
-from tfscale.agent.daemon import Daemon
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.serving.agent_server import ServerError
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import open_channel

@@ -105,7 +105,7 @@ def test_every_call_has_its_role_and_loopback_asks_for_a_token_where_a_role_is_n
     preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
     placements = placement_pb2.DESCRIPTOR.services_by_name["Placement"].methods_by_name
     assert set(NEEDED) == {*agents, *preflights, *placements}
-    assert set(REQUESTS) == {*agents, *preflights}  # placements: tests/agent/placement/test_placed_agent.py
+    assert set(REQUESTS) == {*agents, *preflights}  # placements: tests/agent/life/test_placed_agent.py
     assert {name for name, role in NEEDED.items() if role is not None} == NEEDS_TOKEN
 
 

@@ -123,7 +123,7 @@ def test_a_driver_that_hangs_blocks_nobody_and_its_last_words_grow_stale(monkeyp
     samples_of(collector)
     nvml.nvmlDeviceGetUtilizationRates = lambda _: release.wait(10) and SimpleNamespace(gpu=0, memory=0)  # type: ignore[method-assign]
     time.sleep(0.05)
-    monkeypatch.setattr("tfscale.agent.telemetry.collector_thread._STALE", 0.0)
+    monkeypatch.setattr("tfscale.agent.collector_thread._STALE", 0.0)
     assert collector.latest() == ()
     release.set()
     collector.stop()

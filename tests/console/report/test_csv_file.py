@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tfscale.console.report import report_command
+from command_words import run_command
 from tfscale.console.report.csv_file import CsvError, read_csv
 
 DATA = Path(__file__).parents[2] / "data" / "worker_steps.csv"
@@ -34,12 +34,12 @@ def write(tmp_path: Path) -> Write:
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
     """Return a function that runs the command on a file, requires exit status 0, and returns its JSON."""
 
-    def run(path: Path) -> list[dict[str, object]]:
-        assert report_command.run(["--csv", str(path), "--format", "json"]) == 0
+    def report_of(path: Path) -> list[dict[str, object]]:
+        assert run_command("report", "--csv", str(path), "--format", "json") == 0
         found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["findings"]
         return found
 
-    return run
+    return report_of
 
 
 def steps(count: int = 200, workers: int = 4, **slow: float) -> list[str]:

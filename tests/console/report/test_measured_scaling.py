@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from command_words import run_command
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.phase_simulation import Simulation
-from tfscale.console.report import report_command
 from tfscale.console.report.measured_scaling import scaling_over_runs
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.core.wire.json_records import frame_to_json
@@ -52,13 +52,13 @@ def test_one_size_says_nothing_of_scaling() -> None:
 
 def test_several_recordings_are_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [write(tmp_path / f"run-{workers}.jsonl", workers) for workers in (1, 2, 4)]
-    assert report_command.run([*map(str, paths)]) == 0
+    assert run_command("report", *map(str, paths)) == 0
     out = capsys.readouterr().out
     assert out.startswith("3 runs\n")
     assert "The last steps of run-2, medians" in out
     assert "Scaling over the runs, examples/s" in out
     assert "      8 workers " in out
-    assert report_command.run([*map(str, paths), "--format", "html"]) == 0
+    assert run_command("report", *map(str, paths), "--format", "html") == 0
     assert 'aria-label="measured scaling"' in capsys.readouterr().out
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import fakes
 import numpy as np
 import pytest
+from command_words import run_command
 from simulated_runs import simulated
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
@@ -25,7 +26,6 @@ from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.recording.recording_writer import ActiveRecording
-from tfscale.console.report import report_command
 from tfscale.console.report.formats.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
@@ -81,7 +81,7 @@ def moved(document: dict[str, object]) -> dict[str, object]:
 def test_json_has_everything_that_the_other_formats_show(
     recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert report_command.run([str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "json"]) == 0
+    assert run_command("report", str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "json") == 0
     document = json.loads(capsys.readouterr().out)
     (found,), (run,) = document["findings"], document["runs"]
     assert (found["kind"], found["subject"], found["end"]) == ("straggler", "worker:1", None)
@@ -120,7 +120,7 @@ def test_a_report_finds_what_the_console_found_that_recorded_the_run(tmp_path: P
 def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
     recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert report_command.run([str(recording(Slow(1, extra=0.05, begin=20.0)))]) == 0
+    assert run_command("report", str(recording(Slow(1, extra=0.05, begin=20.0)))) == 0
     out = capsys.readouterr().out
     assert out.startswith("run digits\n")
     assert (
@@ -162,12 +162,12 @@ def test_who_joined_late_who_got_stuck_and_where_the_time_went(
 ) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
-    assert report_command.run([str(path), "--format", "json"]) == 0
+    assert run_command("report", str(path), "--format", "json") == 0
     late, stuck = json.loads(capsys.readouterr().out)["findings"]
     assert (late["kind"], late["subject"], late["end"]) == ("not_started", "worker:2", pytest.approx(BEGIN + 41, abs=2))
     assert (stuck["kind"], stuck["subject"], stuck["end"]) == ("hang", "worker:1", None)
     assert stuck["begin"] == pytest.approx(BEGIN + 100, abs=2)
-    assert report_command.run([str(path)]) == 0
+    assert run_command("report", str(path)) == 0
     out = capsys.readouterr().out
     assert "worker:1 has been stuck" in out
     shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
@@ -194,7 +194,7 @@ def test_all_plots_have_the_whole_run_below_each_other_and_no_steps_where_there_
 
 
 def test_a_healthy_run_says_so(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert report_command.run([str(recording())]) == 0
+    assert run_command("report", str(recording())) == 0
     assert "  nothing: nobody straggled, crashed or hung" in capsys.readouterr().out
 
 
@@ -225,7 +225,7 @@ class _Page(HTMLParser):
 def test_the_page_is_whole_fetches_nothing_and_has_its_plots(recording: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     assert (
-        report_command.run([str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "html", "--out", str(out)])
+        run_command("report", str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "html", "--out", str(out))
         == 0
     )
     text = out.read_text()
@@ -243,7 +243,7 @@ def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp
     path = recording()
     path.write_text(path.read_text().replace('"digits"', '"a.b"').replace("MultiWorker", "<script>x</script>Multi"))
     out = tmp_path / "report.html"
-    report_command.run([str(path), "--format", "html", "--out", str(out)])
+    run_command("report", str(path), "--format", "html", "--out", str(out))
     assert "<script" not in out.read_text()
 
 
@@ -256,7 +256,7 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     for event in events:
         recorder.take(event)
     recorder.end()
-    assert report_command.run([str(path)]) == 0
+    assert run_command("report", str(path)) == 0
     table = re.search(r"The training\n +first +lowest +highest +last\n((?:  .+\n)+)", capsys.readouterr().out)
     assert table is not None
     rows = {row[:22].strip(): row[22:].split() for row in table[1].splitlines()}
@@ -265,7 +265,7 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     first, lowest, highest, last = map(float, rows["loss"])
     assert rows["grad norm"] == rows["loss"]
     assert first == highest > last == lowest > 0
-    assert report_command.run([str(path), "--format", "html"]) == 0
+    assert run_command("report", str(path), "--format", "html") == 0
     assert f"<td>loss</td><td>{rows['loss'][0]}</td>" in capsys.readouterr().out
 
 
@@ -285,7 +285,7 @@ def test_a_broken_line_in_the_middle_is_named(recording: Callable[..., Path]) ->
     [
         ([], "name either a recording or --csv FILE"),
         (["a", "--csv", "b"], "name either a recording or --csv FILE"),
-        (["a", "--format", "pdf"], "invalid choice"),
+        (["a", "--format", "pdf"], "--format: 'pdf' is none of text, json, html"),
         (["/no/such.jsonl"], "/no/such.jsonl: cannot be read: No such file or directory"),
     ],
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from tfscale.console.settings.config import WITHOUT, Configuration, configure
+from command_words import invocation
+from tfscale.console.cli import COMMANDS, WATCH
+from tfscale.console.settings.config import Configuration, configure
+from tfscale.console.settings.options import OPTIONS
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
-
-COMMANDS = {"stack": "TASK", "config": ""}
 
 
 def configured(*arguments: str, file: str | None = None, home: Path | None = None, **variables: str) -> Configuration:
@@ -19,9 +21,7 @@ def configured(*arguments: str, file: str | None = None, home: Path | None = Non
         if file is not None:
             (home / "tfscale").mkdir()
             (home / "tfscale/config.toml").write_text(file)
-    else:
-        environment["XDG_CONFIG_HOME"] = "/nonexistent"
-    return configure(arguments, environment, COMMANDS)
+    return configure(invocation(*arguments, **environment))
 
 
 def test_flags_beat_variables_beat_the_file(tmp_path: Path) -> None:
@@ -83,10 +83,18 @@ def test_values_are_parsed() -> None:
         (["--simulate", "2", "--fault", "worker:1=2x,lunch"], "phase 'lunch' is none of"),
         (["--simulate", "2", "--agent", "h:1"], "are two clusters: give one"),
         (["--ca", "x"], "go together"),
-        (["--nonsense"], "--help shows how"),
-        (["dance"], "'dance' is no command: use stack TASK, config"),
-        (["stack"], "write stack TASK"),
-        (["config", "x"], "write config"),
+        (["--nonsense"], "watching takes no --nonsense; tfscale-console --help shows how"),
+        (["dance"], "invalid choice: 'dance' (choose from 'run', 'stack',"),
+        (["stack"], "required: TASK; tfscale-console stack --help shows how"),
+        (["config", "x"], "config takes no x; tfscale-console config --help shows how"),
+        (["stack", "worker:1", "--out", "x"], "stack takes no --out; tfscale-console stack --help shows how"),
+        (["--headless", "stack", "worker:1"], "stack takes no --headless;"),
+        (["--workers", "2"], "watching takes no --workers;"),
+        (["run", "--cluster", "x", "--", "train"], "run takes no --cluster;"),
+        (["run"], "write the program after --"),
+        (["doctor", "--", "train"], "doctor takes no -- train;"),
+        (["restart"], "one of the arguments TASK --without is required;"),
+        (["restart", "worker:1", "--without", "host-b"], "--without: not allowed with argument TASK;"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
@@ -112,9 +120,39 @@ def test_a_mistake_in_the_file_says_where(file: str, said: str, tmp_path: Path) 
 
 
 def test_a_restart_without_a_host_names_no_task() -> None:
-    commands = {"restart": "TASK", "config": ""}
-    found = configure(["restart", "--without", "host-b", "--yes"], {}, commands)
-    assert found.command == (WITHOUT, "host-b") and found.settings.yes
-    for words in (["restart", "worker:1", "--without", "host-b"], ["config", "--without", "host-b"]):
-        with pytest.raises(UsageError, match="write restart --without HOST"):
-            configure(words, {}, commands)
+    found = configured("restart", "--without", "host-b", "--yes")
+    assert (found.command, found.arguments, found.settings.without, found.settings.yes) == (
+        "restart",
+        (),
+        "host-b",
+        True,
+    )
+
+
+def test_a_flag_may_stand_before_its_command_or_behind_it() -> None:
+    for words in (["--agent", "h:1", "stack", "worker:1"], ["stack", "worker:1", "--agent", "h:1"]):
+        found = configured(*words)
+        assert (found.command, found.arguments, found.settings.agent) == ("stack", ("worker:1",), Address("h", 1))
+
+
+def test_a_program_keeps_its_own_flags() -> None:
+    found = configured("run", "--workers", "2", "--", "train", "--out", "x", "--", "y")
+    assert (found.arguments, found.settings.workers) == (("train", "--out", "x", "--", "y"), 2)
+
+
+def test_each_setting_is_a_flag_of_a_command_or_of_watching() -> None:
+    for name, option in OPTIONS.items():
+        with_flag = [command.name for command in (WATCH, *COMMANDS) if command.options.get(name) == option]
+        assert set(with_flag) - {"config"}, f"{name} is a flag of no command"
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_help_of_a_command_has_its_flags_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        invocation("--help")
+    assert f"\n    {name} " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        invocation(name, "--help")
+    shown = set(re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    (command,) = [command for command in COMMANDS if command.name == name]
+    assert {flag.replace("-", "_") for flag in shown} == set(command.options)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tfscale.core.settings.precedence import CommandLine, Option, add_flags, choose, outranks
@@ -18,10 +18,10 @@ OPTIONS = {
 }
 
 
-def flags(*arguments: str) -> argparse.Namespace:
+def flags(*arguments: str) -> dict[str, Any]:
     parser = CommandLine()
     add_flags(parser, OPTIONS)
-    return parser.parse_args(arguments)
+    return vars(parser.parse_args(arguments))
 
 
 @pytest.fixture

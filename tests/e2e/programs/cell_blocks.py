@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfscale.trainer.delay import Delay
+from tfscale.trainer.slow.delay import Delay
 
 DELAY = 0.020
 """Seconds of the delay, in one phase at a time."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from cell_blocks import BLOCK, GAP, Blocks
-from tfscale.trainer.delays import Delays
+from tfscale.trainer.slow.delays import Delays
 
 BATCH = 32
 """Examples of one replica."""

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 from phases_constants import BLOCK, DELAY, GAP, PHASES, STEPS, WARM_UP
-from tfscale.trainer.delay import Delay
-from tfscale.trainer.delays import Delays
+from tfscale.trainer.slow.delay import Delay
+from tfscale.trainer.slow.delays import Delays
 
 BATCH, WIDTH = 64, 512
 

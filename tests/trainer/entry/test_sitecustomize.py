@@ -56,7 +56,7 @@ from unittest import mock
 {removed}
 print(sorted(os.environ))
 os.environ["TF_CONFIG"] = "x"
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 print(Identity.from_environment().task, os.environ["TF_CONFIG"], os.popen("echo $TFSCALE_TASK").read(), sep="\\n")
 """
     identity = {"TFSCALE_TASK": "worker:1", "TFSCALE_GENERATION": "1", "TFSCALE_ATTEMPT": "1"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tfscale.trainer.probe.graph.distribution import distribution_of
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 
 CPUS, GPUS = ("/device:CPU:0", "/device:CPU:1"), ("/device:GPU:0", "/device:GPU:1")
 

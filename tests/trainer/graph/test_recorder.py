@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind
+from tfscale.trainer.probe.rows.spans import Counter, Distribution, Kind
 
 pytestmark = pytest.mark.tensorflow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input.input_flag import AUTO, USUAL, InputParts, parse_input
-from tfscale.trainer.training.plan import make_plan
+from tfscale.trainer.launch.plan import make_plan
 
 
 def test_only_what_is_asked_for_is_in_the_pipeline() -> None:

@@ -11,12 +11,12 @@ from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState
 from tfscale.core.records.training import Training
 from tfscale.core.wire.json_records import frame_from_json
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.json_lines import Lines
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 
 STATUS = Status(

@@ -15,12 +15,12 @@ from report_listener import ReportListener, next_report
 from tfscale.core.records.probe_status import Collective
 from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.wire.framing import framed
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import reporter as reporter_module
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2

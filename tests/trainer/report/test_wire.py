@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tfscale.core.records.probe_status import Collective
 from tfscale.core.records.training import Training
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 

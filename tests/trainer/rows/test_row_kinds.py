@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from loop_rows import Loop
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
-from tfscale.trainer.probe.steps.spans import Span
+from tfscale.trainer.probe.rows.spans import Span
 
 
 def test_a_row_has_its_spans_whatever_else_lies_between() -> None:

@@ -31,7 +31,7 @@ def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
 def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
     area: Any, looped: Callable[[Any], Callable[[int], None]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tfscale.trainer.probe.report.probe import Probe
+    from tfscale.trainer.probe.probe import Probe
     from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     probe = Probe()

@@ -4,8 +4,8 @@ import math
 
 import pytest
 from tfscale.core.records.probe_status import Activity, ActivityKind
+from tfscale.trainer.probe.rows.spans import Counter, Kind, Sites, Span
 from tfscale.trainer.probe.steps.assembler import StepAssembler
-from tfscale.trainer.probe.steps.spans import Counter, Kind, Sites, Span
 from tfscale.trainer.probe.steps.step import Step
 
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 from tfscale.core.records.step_batch import ServerTraffic, WorkerFunctions
+from tfscale.trainer.probe.rows.spans import Distribution, Kind, Site, Span
 from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
-from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site, Span
 
 
 @pytest.fixture

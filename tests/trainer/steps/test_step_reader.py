@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from loop_rows import MS, usual
+from tfscale.trainer.probe.rows.spans import Kind, Sites, Span
 from tfscale.trainer.probe.steps.assembler import StepAssembler
-from tfscale.trainer.probe.steps.spans import Kind, Sites, Span
 from tfscale.trainer.probe.steps.step_reader import StepReader
 
 

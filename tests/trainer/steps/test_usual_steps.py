@@ -17,9 +17,9 @@ from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.report.step_columns import batches, without_phases
 from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
+from tfscale.trainer.probe.rows.spans import Kind, Sites
 from tfscale.trainer.probe.steps import usual_steps
 from tfscale.trainer.probe.steps.assembler import StepAssembler
-from tfscale.trainer.probe.steps.spans import Kind, Sites
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.step_reader import StepReader
 from tfscale.trainer.probe.steps.timeline import Interval

@@ -4,7 +4,7 @@ import math
 from itertools import count
 
 import pytest
-from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site, Span
+from tfscale.trainer.probe.rows.spans import Distribution, Kind, Site, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.trainer.training.catalogue import Entry, entries
+from tfscale.trainer.launch.catalogue import Entry, entries
 
 PROGRAMS = [entry for entry in entries("program").values() if "main" not in entry.functions]
 

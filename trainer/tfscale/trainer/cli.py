@@ -13,12 +13,12 @@ from typing import Any
 from tfscale.core.errors import TfscaleError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.input.input_flag import ALL_PARTS
-from tfscale.trainer.program_flags import place
+from tfscale.trainer.launch.catalogue import FOLDERS, Entry, entries, not_installed
+from tfscale.trainer.launch.local_run import INTERRUPTED, run_locally, run_program_locally
+from tfscale.trainer.launch.place import check_tasks, own_tasks, read_place
+from tfscale.trainer.launch.plan import LOOPS, flag, flags_of, make_plan
+from tfscale.trainer.launch.program_flags import place
 from tfscale.trainer.saving.output_places import check_outputs
-from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries, not_installed
-from tfscale.trainer.training.local_run import INTERRUPTED, run_locally, run_program_locally
-from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
-from tfscale.trainer.training.plan import LOOPS, flag, flags_of, make_plan
 
 _EXAMPLES = """examples:
   tfscale-train run digits --strategy multi-worker --workers 2 --steps 200

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.core.cluster.task import MASTER, Role
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
 from tfscale.trainer.probe.entry.attach import attach, probe
 from tfscale.trainer.probe.entry.imports import after_import
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 from tfscale.trainer.probe.report.json_lines import Lines
 
 if not agent_variable("TFSCALE_REPORT"):

@@ -11,7 +11,7 @@ import os
 import shlex
 import subprocess
 
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 _PATIENCE = 30.0
 """Seconds within which the console must answer."""

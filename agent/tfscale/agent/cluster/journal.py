@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tfscale.agent.cluster.restart_budget import RestartBudget, parse_budget
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.kept_file import keep
-from tfscale.agent.recovery.restart_budget import RestartBudget, parse_budget
 from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
 from tfscale.core.errors import TfscaleError
 

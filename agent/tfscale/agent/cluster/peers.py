@@ -11,10 +11,10 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
 from tfscale.agent.network.greetings import Answer
 from tfscale.agent.on_demand.stack_requests import StackUnavailable
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener

@@ -11,8 +11,8 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 
+from tfscale.agent.collector_thread import CollectorThread
 from tfscale.agent.network.tcp_sockets import TcpSocket, established
-from tfscale.agent.telemetry.collector_thread import CollectorThread
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import PeerLink

@@ -12,8 +12,8 @@ from tfscale.agent.cluster.gang import Overtaken
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.placement.seat_journal import SeatJournal
 from tfscale.agent.preflight.task_port import port_problem
-from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.startable import why_not_startable
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import Placement, placed_spec, seats_of
 from tfscale.core.cluster.task import Task

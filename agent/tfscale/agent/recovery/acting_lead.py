@@ -14,15 +14,15 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.host_replacement import HostReplacement
 from tfscale.agent.recovery.incident import Incident
-from tfscale.agent.recovery.restart_budget import Progress, RestartBudget
 from tfscale.agent.recovery.restart_rule import why_left
 from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.cluster_spec import ClusterSpec

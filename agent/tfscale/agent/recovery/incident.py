@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict
-from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.core.cluster.task import Task
 from tfscale.core.failure.task_failure import Failure, culprit
 

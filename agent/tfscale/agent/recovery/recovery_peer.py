@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import GangMember
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict
 from tfscale.agent.recovery.hang_stacks import Stacked
 
 

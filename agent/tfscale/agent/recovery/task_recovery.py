@@ -6,16 +6,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict, shortened
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.acting_lead import ActingLead
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict, shortened
 from tfscale.agent.recovery.failure_reporter import FailureReporter
 from tfscale.agent.recovery.hang_stacks import HangStacks, OwnStacks
 from tfscale.agent.recovery.recovery_peer import RecoveryPeer
-from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.recovery.watchdog import Watchdog
 from tfscale.agent.settings import AgentSettings

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Leaving, Overtaken, Verb
+from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
@@ -27,7 +28,6 @@ from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task

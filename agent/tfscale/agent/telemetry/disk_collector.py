@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from tfscale.agent.telemetry.collector_thread import CollectorThread
+from tfscale.agent.collector_thread import CollectorThread
 from tfscale.core.records.host_sample import Disk
 
 _SECTOR_BYTES = 512

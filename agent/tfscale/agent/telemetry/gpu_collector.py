@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from tfscale.agent.telemetry.collector_thread import CollectorThread
+from tfscale.agent.collector_thread import CollectorThread
 from tfscale.agent.telemetry.gpu_topology import ways_of
 from tfscale.agent.telemetry.nvlinks import NvLinks
 from tfscale.agent.telemetry.nvml_call import ask

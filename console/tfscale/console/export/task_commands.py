@@ -9,13 +9,12 @@ from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
-from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
+from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
 
 _logger = logging.getLogger(__name__)
-TASK_COMMANDS = ("stack", "profile", *VERBS)
 
 
 async def uncordon(host: str, connection: ClusterConnection) -> int:

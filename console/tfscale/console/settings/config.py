@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from tfscale.console.export.rows import PARTS
+from tfscale.console.settings.command_line import Invocation
 from tfscale.console.settings.options import OPTIONS
 from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag, split_command
-from tfscale.core.version import installed_version
+from tfscale.core.settings.precedence import choose, config_path, is_flag
 
 TABLE = "console"
 """The console's table of the configuration file."""
@@ -89,25 +88,24 @@ class Settings:
     """Draw without Unicode."""
 
 
-WITHOUT = "restart --without"
-"""Command of a restart that starts no task on a host."""
-
-
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """The settings, the command and the origin of each setting."""
 
     settings: Settings
-    command: tuple[str, ...] = ()
-    """`("stack", "worker:1")` and the like; empty: watch."""
+    command: str = ""
+    """Name of the command; empty: watch."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of the command; of `run` the program with its own."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Place at which each setting was given (flag, variable, or file and key); absent: it has its default."""
+    environment: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
     """The configuration file; None: it is absent or has no table for the console."""
 
     def describe(self) -> str:
         """Return every setting as a line of the configuration file, with its origin."""
-        lines = [f"[{TABLE}]" + ("" if self.file else f"  # {config_path(os.environ)} is not there")]
+        lines = [f"[{TABLE}]" + ("" if self.file else f"  # {config_path(self.environment)} is not there")]
         for setting in fields(Settings):
             value = getattr(self.settings, setting.name)
             line = f"# {setting.name} is not set" if value in (None, ()) else f"{setting.name} = {_toml(value)}"
@@ -125,70 +123,23 @@ def _toml(value: Any) -> str:
     return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def configure(arguments: Sequence[str], environment: Mapping[str, str], commands: Mapping[str, str]) -> Configuration:
-    """Return the settings and the command that arguments, variables and the configuration file give.
-
-    `commands` has the first word of each command and its argument: `{"stack": "TASK"}`. Raises UsageError.
-    """
-    own, program = split_command(arguments)
-    flags = _parser(commands).parse_args(own)
-    chosen = choose(OPTIONS, TABLE, flags, environment)
+def configure(invocation: Invocation) -> Configuration:
+    """Return the command and the settings that flags, variables and the configuration file give. Raises UsageError."""
+    chosen = choose(OPTIONS, TABLE, invocation.flags, invocation.environment)
     settings = Settings(**chosen.values)
     _check(settings, chosen.origins)
-    words = flags.command
-    if is_flag(chosen.origins.get("without")):
-        if words != ["restart"]:
-            raise UsageError("--without is for restart alone, in place of its task: write restart --without HOST")
-        words = [WITHOUT, settings.without or ""]
-    command = _command(words, program, {**commands, WITHOUT: "HOST"})
-    if command[:1] == ("run",):
+    if invocation.command.takes_program:
         _check_run(settings, chosen.origins)
-    elif is_flag(chosen.origins.get("workers")):
-        raise UsageError("--workers is for run: write run --workers 2 -- python train.py")
-    if command != ("doctor",) and (given := [n for n in ("json", "bandwidth") if is_flag(chosen.origins.get(n))]):
-        raise UsageError(f"--{given[0]} is for doctor: write doctor --{given[0]}")
-    return Configuration(settings, command, chosen.origins, chosen.file)
-
-
-def _parser(commands: Mapping[str, str]) -> CommandLine:
-    parser = CommandLine(
-        prog="tfscale-console",
-        description="Watch a TensorFlow cluster live, see which task makes it slow and why, and restart tasks.",
-        epilog="Each flag can be a variable too (TFSCALE_CLUSTER, TFSCALE_INSECURE=1), or a line of [console] in "
-        "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
-        allow_abbrev=False,
+    if settings.read_only and invocation.command.gives_orders:
+        origin, name = chosen.origins["read_only"], invocation.command.name
+        raise UsageError(f"{origin}: {name} reaches into a task, and this console is read-only")
+    return Configuration(
+        settings, invocation.command.name, invocation.arguments, chosen.origins, invocation.environment, chosen.file
     )
-    add_flags(parser, OPTIONS)
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {_shown(commands)}")
-    parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
-    return parser
-
-
-def _shown(commands: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
-
-
-def _command(words: list[str], program: Sequence[str], commands: Mapping[str, str]) -> tuple[str, ...]:
-    if words[:1] == ["run"]:
-        if len(words) > 1 or not program:
-            raise UsageError("run: write the program after --, as in run -- python train.py")
-        return ("run", *program)
-    if program:
-        raise UsageError(f"-- {program[0]}: only run takes a program, as in run -- python train.py")
-    if not words:
-        return ()
-    if words[0] not in commands:
-        raise UsageError(f"{words[0]!r} is no command: use {_shown(commands)}")
-    if len(words) != 1 + bool(commands[words[0]]):
-        raise UsageError(f"{' '.join(words)!r}: write {words[0]} {commands[words[0]]}".rstrip())
-    return tuple(words)
 
 
 def _check_run(settings: Settings, origins: Mapping[str, str]) -> None:
     """Refuse what has no meaning for a run that is started here. Raises UsageError."""
-    for name in ("cluster", "agent", "simulate"):
-        if is_flag(origins.get(name)):
-            raise UsageError(f"--{name}: run starts a cluster of its own on this machine: leave out --{name}")
     for name in ("once", "serve", "read_only"):
         if getattr(settings, name):
             raise UsageError(f"{origins[name]}: run starts and ends tasks; when it runs, ask another console")

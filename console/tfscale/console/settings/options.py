@@ -1,13 +1,16 @@
-"""Table of the console's options."""
+"""Tables of the console's options: all that are settings, those of each command, and those of a report."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
 from tfscale.console.sources.simulated_faults import EXAMPLE, Fault
+from tfscale.console.transport.commands import PROFILE_SECONDS
 from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
@@ -51,7 +54,7 @@ OPTIONS: dict[str, Option] = {
         placed(Fault.parse), "FAULT", f"with --simulate, may be repeated: for example {EXAMPLE}", is_list=True
     ),
     "rate": Option(positive_number, "R", "with --simulate: steps a second (10)"),
-    "workers": Option(count, "N", "with run: start a cluster of N workers, not the program alone"),
+    "workers": Option(count, "N", "start a cluster of N workers, not the program alone"),
     "insecure": Option(
         switch, "", "reach agents in plain text, also beyond this host and with [tls] in the cluster file"
     ),
@@ -61,10 +64,10 @@ OPTIONS: dict[str, Option] = {
     "record": Option(path, "FILE", "write a recording to a new file, for replay and export"),
     "read_only": Option(switch, "", "disable all keys and commands that reach into a task"),
     "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
-    "yes": Option(switch, "", "with restart, stop and start: do not ask"),
-    "without": Option(any_text, "HOST", "with restart, in place of TASK: start its tasks on spares, or fewer workers"),
-    "json": Option(switch, "", "with doctor: write JSON instead of a table"),
-    "bandwidth": Option(switch, "", "with doctor: measure for a second how much each host can send to the next"),
+    "yes": Option(switch, "", "do not ask"),
+    "without": Option(any_text, "HOST", "in place of TASK: start the tasks of this host on spares, or fewer workers"),
+    "json": Option(switch, "", "write JSON instead of a table"),
+    "bandwidth": Option(switch, "", "measure for a second how much each host can send to the next"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
     "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
     "format": Option(one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
@@ -85,4 +88,36 @@ OPTIONS: dict[str, Option] = {
     "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"format of that log: {', '.join(LOG_FORMATS)} (text)"),
     "log_file": Option(path, "FILE", "append that log to this file; left out: stderr, and with a screen nowhere"),
     "ascii": Option(switch, "", "draw with ASCII only; the default where the locale is not UTF-8"),
+}
+"""Every setting of the console."""
+
+REPORT = {
+    "csv": Option(path, "FILE", "measurements instead: step,worker,input_s,compute_s,reduce_s,update_s"),
+    "format": Option(one_of("text", "json", "html"), "FORMAT", "text, json, html (text)"),
+    "out": Option(path, "FILE", "write to this file instead of stdout"),
+}
+"""Options of `report`, which reads neither variables nor the configuration file."""
+
+
+def _of(*names: str) -> dict[str, Option]:
+    return {name: OPTIONS[name] for name in names}
+
+
+_LOG = _of("log_level", "log_format", "log_file")
+_END = _of("until", "seconds")
+_SCREEN = _of("theme", "ascii")
+_OUTPUT = _of("out", "format", "only", "rotate", "keep")
+ON_CLUSTER = _of("cluster", "agent", "insecure", "ca", "certificate", "key") | _LOG
+"""Options of a command that asks agents."""
+DOCTOR = _of("json", "bandwidth") | ON_CLUSTER
+PROFILE = {
+    "seconds": replace(OPTIONS["seconds"], help=f"length of the profile in seconds ({PROFILE_SECONDS:g})")
+} | ON_CLUSTER
+ORDER = _of("yes") | ON_CLUSTER
+RESTART = _of("without") | ORDER
+EXPORT = _OUTPUT | _END | _LOG
+REPLAY = _of("serve") | _END | _SCREEN | _LOG
+RUN = _of("workers", "record", "headless", "on_event", "webhook") | _OUTPUT | _END | _SCREEN | _LOG
+WATCH: Mapping[str, Option] = {
+    name: option for name, option in OPTIONS.items() if name not in ("workers", "yes", "without", "json", "bandwidth")
 }

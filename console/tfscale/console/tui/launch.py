@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 def check_terminal(environment: Mapping[str, str]) -> None:
     """Raise UsageError where there is neither a terminal nor a page of `--serve` to draw on."""
     if not is_served(environment) and not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise UsageError("no terminal to draw on: use --headless")
+        raise UsageError("no terminal to draw on: use --headless, or export of a recording")
 
 
 def run_screens(

@@ -50,7 +50,7 @@ class CommandLine(argparse.ArgumentParser):
     """Parser of flags. A mistake raises UsageError."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; --help shows how")
+        raise UsageError(f"{message}; {self.prog} --help shows how")
 
 
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -60,17 +60,27 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:cut], words[cut + 1 :]
 
 
-def add_flags(parser: argparse.ArgumentParser, options: Mapping[str, Option]) -> None:
-    """Add a flag for each option, without reading its text: `choose` does that for all places alike."""
+def add_flags(parser: argparse._ActionsContainer, options: Mapping[str, Option]) -> None:
+    """Add a flag for each option, without reading its text: `choose` does that for all places alike.
+
+    A flag that is not given is absent from what the parser returns.
+    """
     for name, option in options.items():
         if option.is_switch:
-            parser.add_argument(_flag(name), action=argparse.BooleanOptionalAction, help=option.help, dest=name)
+            parser.add_argument(
+                flag(name),
+                action=argparse.BooleanOptionalAction,
+                default=argparse.SUPPRESS,
+                help=option.help,
+                dest=name,
+            )
         else:
             parser.add_argument(
-                _flag(name),
+                flag(name),
                 action="append" if option.is_list else "store",
                 nargs=None if option.otherwise is None else "?",
                 const=option.otherwise,
+                default=argparse.SUPPRESS,
                 metavar=option.metavar,
                 help=option.help,
                 dest=name,
@@ -78,12 +88,13 @@ def add_flags(parser: argparse.ArgumentParser, options: Mapping[str, Option]) ->
 
 
 def choose(
-    options: Mapping[str, Option], table: str, flags: argparse.Namespace, environment: Mapping[str, str]
+    options: Mapping[str, Option], table: str, flags: Mapping[str, Any], environment: Mapping[str, str]
 ) -> ChosenSettings:
     """Return the value of each option from the first place that gives one.
 
-    `table` is the program's table of the configuration file. A value that another one outranks is checked, too: a
-    mistake must not wait for the day when the flag is left out. Raises UsageError that begins with the place.
+    `flags` has the text of each flag that was given; `table` is the program's table of the configuration file. A value
+    that another one outranks is checked, too: a mistake must not wait for the day when the flag is left out. Raises
+    UsageError that begins with the place.
     """
     path = config_path(environment)
     document = _read(path, table, options)
@@ -97,11 +108,11 @@ def choose(
 
 
 def _given(
-    name: str, flags: argparse.Namespace, environment: Mapping[str, str], document: Mapping[str, tuple[Any, str]]
+    name: str, flags: Mapping[str, Any], environment: Mapping[str, str], document: Mapping[str, tuple[Any, str]]
 ) -> Iterator[tuple[Any, str]]:
     """Yield each value of a setting with its place, the strongest first."""
-    if (value := getattr(flags, name)) is not None:
-        yield value, _flag(name)
+    if name in flags:
+        yield flags[name], flag(name)
     if value := environment.get(variable := f"TFSCALE_{name.upper()}"):
         yield value, variable
     if name in document:
@@ -130,7 +141,8 @@ def _rank(origin: str | None) -> int:
     return 0 if is_flag(origin) else 1 if origin.startswith("TFSCALE_") else 2
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """Return the flag of a setting: `--log-size` of `log_size`."""
     return "--" + name.replace("_", "-")
 
 

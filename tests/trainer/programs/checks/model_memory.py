@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
-from tfscale.trainer.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 from tfscale.trainer.programs.standalone.model_parallel import build_halves, gradients
 
 DEVICES = logical_devices(2)

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
-from tfscale.trainer.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 from tfscale.trainer.programs.standalone.model_parallel import build_halves, bytes_by_device, gradients
 
 DEVICES = logical_devices(2)

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.pipelining.schedules import SCHEDULES
-from tfscale.trainer.pipelining.stages import run_passes
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.schedules import SCHEDULES
+from tfscale.trainer.model_parallelism.stages import run_passes
 from tfscale.trainer.programs.standalone.pipeline import build_stages
 
 CASES = [

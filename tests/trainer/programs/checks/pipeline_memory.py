@@ -12,9 +12,9 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.pipelining.schedules import SCHEDULES
-from tfscale.trainer.pipelining.stages import run_passes
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.schedules import SCHEDULES
+from tfscale.trainer.model_parallelism.stages import run_passes
 from tfscale.trainer.programs.standalone.pipeline import build_stages
 
 EXAMPLES, LAYERS, WIDTH = 4096, 4, 256

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
 import tensorflow as tf
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.pipelining.schedules import SCHEDULES, measured_bubble
-from tfscale.trainer.pipelining.stages import run_passes
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.schedules import SCHEDULES, measured_bubble
+from tfscale.trainer.model_parallelism.stages import run_passes
 from tfscale.trainer.programs.standalone.pipeline import batches, build_stages, parse
 
 WANTED, LONGEST = 5, 70

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import tensorflow as tf
 from tensorflow.experimental import dtensor
-from tfscale.trainer.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 from tfscale.trainer.programs.standalone.tensor_parallel import (
     LEARNING_RATE,
     batches,

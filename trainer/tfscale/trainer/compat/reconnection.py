@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 _RETRY_SECONDS = 1.2
 _ANSWER_SECONDS = 0.3

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfscale.core.errors import UsageError
+from tfscale.trainer.launch.plan import Plan
 from tfscale.trainer.saving.model_files import check_places
 from tfscale.trainer.saving.whole_files import check_folder, check_writable
-from tfscale.trainer.training.plan import Plan
 
 
 def check_outputs(plan: Plan) -> None:

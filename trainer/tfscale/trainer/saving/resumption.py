@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
+from tfscale.trainer.launch.plan import Plan
 from tfscale.trainer.saving.checkpoints import Checkpoints
 from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.training.loops import Course
-from tfscale.trainer.training.plan import Plan
 
 
 def open_checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:

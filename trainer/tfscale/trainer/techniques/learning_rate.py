@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.program_flags import MOST
+from tfscale.trainer.launch.program_flags import MOST
 
 VALUES = "steps of warm-up, and :cosine, :exponential or :staircase for a decay, such as 20:cosine"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.program_flags import MOST
+from tfscale.trainer.launch.program_flags import MOST
 
 VALUES = "growth, or a limit in MiB for each GPU"
 REFUSED = {"tpu": "a TPU's memory belongs to one task"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfscale.trainer.program_flags import MOST
+from tfscale.trainer.launch.program_flags import MOST
 
 VALUES = "bytes of a pack, such as 65536 or 4MiB"
 REFUSED = {

@@ -20,21 +20,21 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input import data_service
 from tfscale.trainer.input.batches import Examples, batches, sharing, split
 from tfscale.trainer.input.input_pipeline import distributed
+from tfscale.trainer.launch.catalogue import Entry
+from tfscale.trainer.launch.place import Place, check_tasks, read_place
+from tfscale.trainer.launch.plan import Plan, keras_of
+from tfscale.trainer.launch.result import Result, describe
 from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.saving.model_files import save
 from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.saving.resumption import open_checkpoints, resume
-from tfscale.trainer.slowness import Pipeline, Slowness
-from tfscale.trainer.traced_functions import TracedFunctions
+from tfscale.trainer.slow.slowness import Pipeline, Slowness
 from tfscale.trainer.training import loops
-from tfscale.trainer.training.catalogue import Entry
 from tfscale.trainer.training.held_out import evaluate, follow_checkpoints, plain_model
 from tfscale.trainer.training.loops import Course, Trained
 from tfscale.trainer.training.parts import Parts
-from tfscale.trainer.training.place import Place, check_tasks, read_place
-from tfscale.trainer.training.plan import Plan, keras_of
 from tfscale.trainer.training.reductions import Reduction, reduction_of
-from tfscale.trainer.training.result import Result, describe
+from tfscale.trainer.training.traced_functions import TracedFunctions
 
 MOST_SENT = (2 << 30) - (64 << 20)
 """Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.compat.listings.erratum import Erratum
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 
 def repair(tensorflow: Any) -> None:

@@ -7,11 +7,11 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
-from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
-from tfscale.trainer.probe.report.probe import Probe
+from tfscale.trainer.probe.probe import Probe
+from tfscale.trainer.probe.process.agent_variables import agent_variable
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
 
 _probe: Probe | None = None

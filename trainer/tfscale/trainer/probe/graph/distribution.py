@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfscale.core.cluster.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 
 _CACHE = "_tfscale_distribution"
 

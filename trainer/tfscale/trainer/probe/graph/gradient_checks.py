@@ -17,8 +17,8 @@ from tfscale.trainer.probe.graph.structures import replica_gradients
 from tfscale.trainer.probe.graph.traced_run import TracedRun
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import RowKinds
+from tfscale.trainer.probe.rows.spans import Site
 from tfscale.trainer.probe.steps.gradient_watch import NonFinite
-from tfscale.trainer.probe.steps.spans import Site
 
 _CHECKED = (tf.float32, tf.float64, tf.float16, tf.bfloat16)
 _REPLICA = re.compile(r"/replica_\d+")

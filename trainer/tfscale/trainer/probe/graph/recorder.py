@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
-from tfscale.trainer.probe.graph.awaited_ops import collectives
 from tfscale.trainer.probe.graph.gradient_checks import GradientChecks, with_gradients
 from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
@@ -33,10 +32,11 @@ from tfscale.trainer.probe.graph.structures import (
     wire_type,
 )
 from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, changes_variables, reduced_updates
+from tfscale.trainer.probe.rows.awaited_ops import collectives
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
-from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
+from tfscale.trainer.probe.rows.spans import Counter, Distribution, Kind, Site, Sites, Span
 from tfscale.trainer.tf_internals import context, dtensor, is_in_xla
 
 Call = Callable[[], Any]

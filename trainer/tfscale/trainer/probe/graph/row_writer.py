@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.rows.row_layout import WIDTH
-from tfscale.trainer.probe.steps.spans import Kind, Site
+from tfscale.trainer.probe.rows.spans import Kind, Site
 
 
 class StampedSpan(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tfscale.trainer.probe.graph.structures import descendants, ops_in, updates_fed_by, variable_updates
-from tfscale.trainer.probe.steps.spans import Counter, Site
+from tfscale.trainer.probe.rows.spans import Counter, Site
 
 
 class Reduction(NamedTuple):

@@ -14,9 +14,9 @@ from tfscale.trainer.feature import Feature
 from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.report.activities import CHECKPOINT, EVALUATION, Activities
+from tfscale.trainer.probe.process.activities import CHECKPOINT, EVALUATION, Activities
 from tfscale.trainer.probe.report.progress import Progress, plain
-from tfscale.trainer.probe.steps.spans import Counter
+from tfscale.trainer.probe.rows.spans import Counter
 
 
 class KerasHooks:

@@ -28,8 +28,8 @@ from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
+from tfscale.trainer.probe.rows.spans import Distribution, Kind
 from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
-from tfscale.trainer.probe.steps.spans import Distribution, Kind
 
 _PERIOD = 0.5
 """Seconds between two reads of what a worker has staged."""

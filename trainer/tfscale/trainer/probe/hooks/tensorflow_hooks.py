@@ -18,8 +18,8 @@ from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.export import leave_out_when_vectorized, without_stamps, write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, Activities
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.process.activities import CHECKPOINT, COMPILE, Activities
+from tfscale.trainer.probe.rows.spans import Distribution
 
 
 def install(patches: Patches, recorder: Recorder, activities: Activities, on_strategy: Callable[[Any], None]) -> None:

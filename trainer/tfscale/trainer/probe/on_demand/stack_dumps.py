@@ -6,7 +6,7 @@ import faulthandler
 import signal
 from typing import IO
 
-from tfscale.trainer.probe.entry.agent_variables import agent_variable
+from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 SIGNAL = signal.SIGRTMIN + 5
 """Signal on which the stacks are written; nothing uses the real-time signals by default."""

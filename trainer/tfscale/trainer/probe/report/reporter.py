@@ -13,8 +13,8 @@ from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.profile import ProfileOrder, ProfileReport
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
-from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.on_demand import stack_dumps
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
 

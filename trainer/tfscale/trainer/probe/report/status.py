@@ -9,7 +9,7 @@ from itertools import takewhile
 from types import ModuleType
 
 from tfscale.core.records.probe_status import Devices, ProbeState, ProbeStatus
-from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 

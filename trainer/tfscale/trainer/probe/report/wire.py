@@ -14,7 +14,7 @@ from tfscale.core.records.step_batch import PHASES, Coordinator, StepBatch
 from tfscale.core.records.training import Training
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import consecutive
-from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.step_columns import step_batches
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.independent_ops import independent
+from tfscale.trainer.probe.rows.independent_ops import independent
 from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_layout import WIDTH, TakenRows, joined_rows
 from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops

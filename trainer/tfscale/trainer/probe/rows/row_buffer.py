@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.awaited_ops import awaited
-from tfscale.trainer.probe.graph.independent_ops import independent, outside
+from tfscale.trainer.probe.rows.awaited_ops import awaited
+from tfscale.trainer.probe.rows.independent_ops import independent, outside
 from tfscale.trainer.probe.rows.ring import Ring, ring
 from tfscale.trainer.probe.rows.staging_area import StagingArea
 from tfscale.trainer.tf_internals import gen_logging_ops, ops

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tfscale.trainer.probe.process.clock import on_new_clock
-from tfscale.trainer.probe.steps.spans import Site, Span
+from tfscale.trainer.probe.rows.spans import Site, Span
 
 
 class SpanTable(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.independent_ops import independent, outside
+from tfscale.trainer.probe.rows.independent_ops import independent, outside
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH, TakenRows, joined_rows
 from tfscale.trainer.tf_internals import (
     AttrValue,

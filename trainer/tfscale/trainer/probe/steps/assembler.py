@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfscale.core.records.probe_status import Activity
-from tfscale.trainer.probe.report.activities import IDLE
+from tfscale.trainer.probe.process.activities import IDLE
+from tfscale.trainer.probe.rows.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.evaluation import Evaluation
-from tfscale.trainer.probe.steps.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 

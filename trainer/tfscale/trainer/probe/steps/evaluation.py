@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tfscale.core.records.probe_status import Activity
-from tfscale.trainer.probe.report.activities import EVALUATION
+from tfscale.trainer.probe.process.activities import EVALUATION
 
 _PATIENCE_SECONDS = 1.0
 _PATIENCE_BATCHES = 3

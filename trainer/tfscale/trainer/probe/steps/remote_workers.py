@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
-from tfscale.trainer.probe.steps.spans import Distribution, Kind, Span
+from tfscale.trainer.probe.rows.spans import Distribution, Kind, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 

@@ -10,8 +10,8 @@ import numpy as np
 from tfscale.trainer.probe.process.clock import on_new_clock
 from tfscale.trainer.probe.rows.row_kinds import RowKinds, SpanTable, joined_tables, numbers_in
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, joined_rows
+from tfscale.trainer.probe.rows.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.assembler import StepAssembler
-from tfscale.trainer.probe.steps.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import Interval
 from tfscale.trainer.probe.steps.usual_steps import FastPath, are_usual

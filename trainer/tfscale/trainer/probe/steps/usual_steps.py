@@ -18,8 +18,8 @@ from tfscale.core.records.step_batch import PHASES
 from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH
+from tfscale.trainer.probe.rows.spans import Distribution, Kind, Site
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
-from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.timeline import UNKNOWN
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tfscale.trainer.input.batches import batches, split
-from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
+from tfscale.trainer.launch.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
+from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
-from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4

@@ -18,10 +18,10 @@ from typing import Any
 import tensorflow as tf
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input.batches import split
-from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
+from tfscale.trainer.launch.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
+from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
-from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_workers, pause
 
 ROLES = {"worker": ("workers", 2, 1, 64)}
 EVERY = 10

@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 from sklearn.datasets import load_digits
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.program_flags import above_0, command_line, write_json
+from tfscale.trainer.launch.program_flags import above_0, command_line, write_json
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -18,11 +18,11 @@ from typing import Any
 
 import tensorflow as tf
 from sklearn.datasets import load_digits
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.pipelining.schedules import SCHEDULES, expected_bubble, measured_bubble
-from tfscale.trainer.pipelining.stage_report import report_step
-from tfscale.trainer.pipelining.stages import Stage, run_passes
-from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, write_json
+from tfscale.trainer.launch.program_flags import above_0, check_divides, check_steps, command_line, write_json
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
+from tfscale.trainer.model_parallelism.schedules import SCHEDULES, expected_bubble, measured_bubble
+from tfscale.trainer.model_parallelism.stage_report import report_step
+from tfscale.trainer.model_parallelism.stages import Stage, run_passes
 
 CLASSES = 10
 TRACED = 2

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 from tensorflow.experimental import dtensor
-from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.program_flags import above_0, check_divides, command_line, write_json
+from tfscale.trainer.launch.program_flags import above_0, check_divides, command_line, write_json
+from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 
 PIXELS, CLASSES = 64, 10
 LEARNING_RATE = 0.1

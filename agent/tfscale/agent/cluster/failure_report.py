@@ -1,0 +1,74 @@
+"""Report of an agent that its task has failed or makes no step, and the verdict of the acting lead about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tfscale.agent.cluster.restart_budget import Progress
+from tfscale.core.failure.task_failure import Failure, failure_of
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import duration
+
+_MOST_LINES = 16
+_MOST_LINE = 1000
+"""Characters of a log's line in a report: enough to tell why the task has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReport:
+    """Failure of one task, as its own agent knows it."""
+
+    task: str
+    status: TaskStatus
+    checkpoint: float | None = None
+    """Time at which its newest checkpoint was written, Unix seconds."""
+    global_step: int | None = None
+    still: float | None = None
+    """Seconds without a step, of a task that runs."""
+    is_inside: bool = False
+    """True for such a task that waits in a collective."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(generation, attempt)."""
+        return self.status.generation, self.status.attempt
+
+    @property
+    def reached(self) -> Progress:
+        return Progress(self.checkpoint, self.global_step)
+
+    def failure(self, at: float) -> Failure | None:
+        """Return the end of the task, `at` where its time is not known; None while it runs."""
+        if self.still is not None:
+            return None
+        end = self.status.exit
+        failed = failure_of(self.task, self.status, at)
+        if failed is None and self.status.state is TaskState.EXITED and end is not None:
+            return Failure(self.task, *self.key, end.at, end.code, end.signal)
+        return failed
+
+    @property
+    def how(self) -> str:
+        """Words about a task that makes no step."""
+        return f"made no step for {duration(self.still or 0.0)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Decision of the acting lead about a reported failure."""
+
+    words: str = ""
+    """Fate of the task; empty while that is not decided."""
+    seconds: float | None = None
+    """Time until its restart."""
+    is_final: bool = False
+    """True where it is left as it is, and need not be reported again."""
+    gave_up: bool = False
+    """True where that is because its restarts are spent, or bring nothing."""
+
+
+def shortened(status: TaskStatus) -> TaskStatus:
+    """Return a status that is short enough for a report, whatever was written to the task's log."""
+    end = status.exit
+    log = () if end is None else tuple(line[:_MOST_LINE] for line in end.log[:_MOST_LINES])
+    return replace(status, reason="", exit=None if end is None else replace(end, log=log))

@@ -1,0 +1,200 @@
+"""The agent's own task, brought to the generation that a command, or the agent's start or end, wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+
+from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
+from tfscale.agent.cluster.journal import Journal, JournalError
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.preflight.task_port import port_problem, served_port
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.shim_process import Launch
+from tfscale.agent.supervision.startable import why_not_startable
+from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.agent.supervision.task_environment import report_socket, task_environment
+from tfscale.agent.telemetry.probe_reports import ProbeReports
+from tfscale.core.errors import TfscaleError
+from tfscale.core.records.task_status import TaskStatus
+
+_logger = logging.getLogger(__name__)
+_MOST_AHEAD = 1 << 20
+"""Generations by which a request may be ahead of this agent: each is one command to the cluster."""
+
+
+def _never(_why: str) -> None:
+    """Do nothing: the own task can always be reached."""
+
+
+class LocalTask:
+    """The own task as a gang.GangMember: carries out one request at a time.
+
+    `free_port` is called before the task starts. `on_over` is called when the task does not run and no start follows: a
+    command has ended it for good, or its start has failed, which the argument tells.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        journal: Journal,
+        supervisor: Supervisor,
+        reports: ProbeReports,
+        on_over: Callable[[bool], None] = lambda _: None,
+        free_port: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._supervisor = supervisor
+        self._reports = reports
+        self._on_over = on_over
+        self._free_port = free_port
+        self._lock = asyncio.Lock()
+        self._program_files = FileThread()
+        self._commanded = False
+        """True once the lead has sent a request."""
+        self._leaving = False
+        self.socket = ""
+        """Path of the socket on which the task reports: the adopted task's, else a new one."""
+
+    async def adopt(self) -> TaskStatus:
+        """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
+        entry = self._journal.entry
+        wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
+        status = await self._supervisor.adopt(*wanted, any_command=self._settings.adopt)
+        if self._supervisor.alive:
+            newest = max(entry.generation, status.generation)
+            await self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
+            self._reports.begin(status.generation, status.attempt)
+        running_socket = entry.socket if self._supervisor.alive else None
+        self.socket = running_socket or report_socket(self._settings)
+        return status
+
+    async def check(self, generation: int, is_start: bool) -> None:
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, would be refused or fail; touch nothing."""
+        self._refuse(generation)
+        await self._journal.check()
+        if is_start and (why := await self._why_not_startable()):
+            raise GangError(f"{self._settings.task} {why}")
+        if is_start and not self._supervisor.alive and (problem := await self._port_problem()):
+            address = self._settings.cluster.tasks[self._settings.task]
+            raise GangError(f"{self._settings.task}: its port {address} is {problem}")
+
+    async def _port_problem(self) -> str:
+        """Return what the port is that the task will serve, where it cannot."""
+        self._free_port()
+        port = served_port(self._settings.cluster, self._settings.task)
+        return "" if port is None else await asyncio.to_thread(port_problem, port)
+
+    async def _why_not_startable(self) -> str | None:
+        program, command = self._settings.cluster.program, self._settings.command
+        environment = {**os.environ, **program.environment}
+        try:
+            return await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
+        except DiskHangs as error:
+            return f"cannot be started: {command[0]!r}: {error}"
+
+    async def fence(
+        self,
+        generation: int,
+        reason: str,
+        _unreachable: Callable[[str], None] = _never,
+        verb: Verb | None = None,
+    ) -> TaskStatus:
+        """End the task if it was started in an older generation.
+
+        Raises Overtaken if `generation` is older than the newest accepted one.
+        """
+        self._commanded = True
+        async with self._lock:
+            await self._accept(generation)
+            if self._supervisor.status.generation < generation:
+                is_end = verb is not None and verb.is_end
+                await self._journal.update(ended_by=verb if is_end else None)
+                await self._supervisor.stop(reason)
+                self._on_over(False) if is_end else None
+            return self._supervisor.status
+
+    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
+        """Start the task unless it was started in this generation already.
+
+        Raises Overtaken if `generation` is older than the newest accepted one, GangError or SupervisionError if the
+        task cannot be started.
+        """
+        self._commanded = True
+        async with self._lock:
+            self._refuse(generation)
+            if self._supervisor.status.generation == generation:
+                # It may be starting: gRPC gives a request up when the lead's agent dies that has sent it.
+                return await self._supervisor.started()
+            async with self._starting():
+                await self._accept(generation)
+                await self._supervisor.stop(reason)
+                return await self._start(generation, reason)
+
+    async def join(self, generation: int, reason: str) -> None:
+        """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
+        async with self._lock, self._starting():
+            if not self._commanded and not self._supervisor.alive:
+                await self._journal.update(generation=generation)
+                await self._start(generation, reason)
+
+    @contextlib.asynccontextmanager
+    async def _starting(self) -> AsyncIterator[None]:
+        """Tell where a start has failed and leaves no task that runs."""
+        try:
+            yield
+        except TfscaleError:
+            if not self._supervisor.alive:
+                self._on_over(True)
+            raise
+
+    async def generation(self) -> int:
+        return self._journal.entry.generation
+
+    async def status(self) -> TaskStatus:
+        return self._supervisor.status
+
+    def hand_over(self) -> None:
+        """Leave the task to the next agent; a start that has not begun is its matter, too."""
+        self._leaving = True
+
+    async def drain(self, reason: str = "its agent was asked to end") -> None:
+        """End the task for good, and mark in the journal that the next agent starts cold."""
+        self._leaving = True
+        async with self._lock:  # a start under way is over then, or has not begun
+            await self._supervisor.stop(reason)
+        try:
+            await self._journal.update(drained=True)
+        except JournalError as error:
+            _logger.error("%s; give --restart to have its next agent start it again", error)
+
+    async def _accept(self, generation: int) -> None:
+        self._refuse(generation)
+        await self._journal.update(generation=generation, commanded=generation)
+
+    def _refuse(self, generation: int) -> None:
+        newest = self._journal.entry.generation
+        if generation < newest:
+            raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
+        if not 0 < generation <= newest + _MOST_AHEAD:
+            raise GangError(
+                f"{self._settings.task} is in generation {newest}, and goes to none above {newest + _MOST_AHEAD}; "
+                f"the request is for {generation}"
+            )
+
+    async def _start(self, generation: int, reason: str) -> TaskStatus:
+        if self._leaving:
+            raise Leaving(f"the agent of {self._settings.task} is ending: start it again")
+        entry = self._journal.entry
+        attempt = entry.attempt + 1 if entry.task_generation == generation else 1
+        await self._journal.update(
+            task_generation=generation, attempt=attempt, socket=self.socket, drained=False, ended_by=None
+        )
+        self._reports.begin(generation, attempt)
+        self._free_port()
+        environment = task_environment(self._settings, generation, attempt, self.socket)
+        return await self._supervisor.start(Launch(generation, attempt, environment, reason))

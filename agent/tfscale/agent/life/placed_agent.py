@@ -1,0 +1,88 @@
+"""Agent of a seat: one daemon after the other, for the task that the seat holds in the placement of now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tfscale.agent.life.daemon import Daemon, task_spec
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.life.spare_daemon import SpareDaemon
+from tfscale.agent.placement.seat import Seat
+from tfscale.agent.placement.seat_peer import SeatPeer, ask_some, newest_placement
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.sole_agent import sole_agent
+from tfscale.agent.supervision.shown_output import shown_output
+from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.placement import seats_of
+from tfscale.core.cluster.security import ChannelOpener, certificates_of
+from tfscale.core.logs import SERVED
+
+_logger = logging.getLogger(__name__)
+Life = Daemon | SpareDaemon
+
+
+async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Life], None] = lambda _: None) -> int:
+    """Serve until asked to end, and return the exit status. `begun` is called with each daemon.
+
+    Raises what `Daemon.run` does.
+    """
+    seat = Seat(settings)
+    await _catch_up(settings, seat)
+    while True:
+        placed = seat.settings()
+        if placed is None:
+            SERVED.set(spare_name(settings))
+            life: Life = SpareDaemon(settings, process, seat)
+            status = await _lived(life, begun)
+        else:
+            SERVED.set(str(placed.task))
+            with sole_agent(placed), shown_output(placed):
+                life = Daemon(placed, process, seat, seat_peers(placed, seat.address))
+                status = await _lived(life, begun)
+        if not life.moves:
+            return status
+
+
+def spare_name(settings: AgentSettings) -> str:
+    """Return the name that a seat without a task has in the log."""
+    return f"spare {settings.seat}"
+
+
+async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
+    """Run a daemon, and return its exit status. Nothing is awaited between two: no signal comes in between."""
+    begun(life)
+    return await life.run()
+
+
+def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]:
+    """Return the other seats of the cluster."""
+    spec = settings.cluster
+    opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
+    return {seat: SeatPeer(spec, settings.run, seat, opener) for seat in seats_of(spec) if seat != own}
+
+
+async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
+    """Learn where tasks were placed while this agent was not there, and end one that it no longer holds.
+
+    Where none of those that it asks knows, the lead's agent tells it later.
+    """
+    before, peers = seat.settings(), seat_peers(settings, seat.address)
+    lead = next(iter(seat.placement.seats.values()))
+    newest = newest_placement(await ask_some(peers, lead), settings.cluster)
+    if newest is None or not newest.is_newer(seat.placement):
+        return
+    await seat.accept(newest, "placed while its agent was not there", leaves=False)
+    if before is not None and before.task != seat.task:
+        await _end(before)
+
+
+async def _end(settings: AgentSettings) -> None:
+    """End the task of these settings if it outlived its agent."""
+    with sole_agent(settings):
+        supervisor = Supervisor(task_spec(settings), lambda _: None)
+        await supervisor.adopt(0, 0, any_command=True)
+        if supervisor.alive:
+            _logger.warning("%s, which outlived its agent, is placed elsewhere: it is ended here", settings.task)
+            await supervisor.stop("placed elsewhere")

@@ -1,0 +1,113 @@
+"""Life of an agent that holds no task: it waits until one is placed there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from tfscale.agent import wire
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.placement.seat import Seat
+from tfscale.agent.serving.agent_server import AgentServer
+from tfscale.agent.serving.certificate_watch import CertificateWatch
+from tfscale.agent.serving.placement_service import PlacementService, serve_placements
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.shim_process import shown_command
+from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
+from tfscale.core.cluster.security import certificates_of
+from tfscale.core.cluster.task_identity import TaskIdentity
+
+_logger = logging.getLogger(__name__)
+_LOOK = 1.0
+"""Seconds between two looks at the own files."""
+
+
+class SpareDaemon:
+    """Agent of a seat that holds no task. `run` is its whole life."""
+
+    def __init__(self, settings: AgentSettings, process: OwnProcess, seat: Seat) -> None:
+        self._settings, self._process, self._seat = settings, process, seat
+        self._identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
+        self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
+        self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
+        self._certificate_watch = CertificateWatch(self._certificates)
+        self._leave = asyncio.Event()
+        self.health_names: Sequence[str] = ("",)
+        self.moves = False
+        """True where it has ended because a task was placed there."""
+        seat.leave = self._leave_for_task
+
+    async def run(self) -> int:
+        """Wait for a task, or for the signal to end; return the exit status. Raises TfscaleError if it cannot serve."""
+        with self._process.living(self):
+            await self._run()
+        return 0
+
+    async def _run(self) -> None:
+        settings = self._settings
+        audit = settings.files.folder / "spare.audit.jsonl"
+        server = AgentServer(settings, self, self._certificates, self._token, audit)
+        with announced(self._local_agent(), os.environ) as announcement:
+            try:
+                await self._process.ready()
+            except BaseException:
+                await server.stop()
+                raise
+            await server.start()
+            _logger.info("serving %s; run %s: holds no task, and waits for one", settings.listen, settings.run)
+            ticks = asyncio.create_task(self._tick(announcement))
+            await self._leave.wait()
+            ticks.cancel()
+        await server.stop()
+        self._certificate_watch.stop()
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Have the server answer the calls of placements; it has no task about which others could ask."""
+        serve_placements(server, PlacementService(self._settings.cluster, self._seat, self._refuse_strangers))
+
+    def leave(self) -> None:
+        """End the agent."""
+        _logger.info("asked to end")
+        self.moves = False
+        self._leave.set()
+
+    hand_over = leave
+    """It has no task that the next agent would go on with."""
+
+    def _leave_for_task(self) -> None:
+        if not self._leave.is_set():
+            self.moves = True
+            self._leave.set()
+
+    async def _tick(self, announcement: Announcement) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            announcement.keep()
+            self._certificate_watch.look()
+
+    async def _refuse_strangers(self, to: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        if why := self._identity.why_not(wire.identity_record(to)):
+            await context.abort(grpc.StatusCode.NOT_FOUND, why)
+
+    def _local_agent(self) -> LocalAgent:
+        settings = self._settings
+        return LocalAgent(
+            run=settings.run,
+            task="spare",
+            address=str(settings.listen),
+            pid=os.getpid(),
+            started=time.time(),
+            directory=os.getcwd(),  # noqa: PTH109
+            command=tuple(shown_command(settings.command)),
+            cluster=None if settings.cluster_file is None else str(settings.cluster_file.absolute()),
+            insecure=settings.insecure,
+            fingerprint=self._identity.fingerprint,
+            token=self._token,
+        )

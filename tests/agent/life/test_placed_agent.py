@@ -1,0 +1,501 @@
+"""Agents whose tasks are placed on others. All are real, with real tasks, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from loopback import free_addresses
+from running_agents import W0, W1, W2, named, runs, stub
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.life import placed_agent
+from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.life.placed_agent import Life, seat_peers
+from tfscale.agent.life.spare_daemon import SpareDaemon
+from tfscale.agent.placement import mover
+from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
+from tfscale.agent.settings import AgentSettings
+from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState
+from tfscale.console.sources import Inbox
+from tfscale.console.sources.live import LiveSource
+from tfscale.console.transport.channels import Channels, CommandError
+from tfscale.console.transport.commands import AgentCommands
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_spec
+from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
+from tfscale.v1 import agent_pb2, placement_pb2, placement_pb2_grpc
+
+MakeSettings = Callable[..., AgentSettings]
+TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], flush=True); time.sleep(60)")
+
+
+@asynccontextmanager
+async def seat(settings: AgentSettings) -> AsyncIterator[list[Life]]:
+    """Run the agent of a seat until the context ends; yield its daemons so far."""
+    lives: list[Life] = []
+    running = asyncio.create_task(placed_agent.run(settings, OwnProcess(), lives.append))
+    try:
+        yield lives
+    finally:
+        if lives:
+            lives[-1].leave()
+        async with asyncio.timeout(10):
+            await running
+
+
+class Cluster:
+    """Three workers and spares, each on a host of its own, with the settings of its agent."""
+
+    def __init__(self, make_settings: MakeSettings, spares: int = 1, **policy: Any) -> None:
+        ports = [parse_address(each).port for each in free_addresses(2 * (3 + spares))]
+        pairs = [
+            (
+                Address(f"127.0.0.{number + 2}", ports[2 * number]),
+                Address(f"127.0.0.{number + 2}", ports[2 * number + 1]),
+            )
+            for number in range(3 + spares)
+        ]
+        recovery = RecoveryPolicy(
+            dict.fromkeys(Role, RestartPolicy.ON_FAILURE), **{"backoff": 0.1, "most_backoff": 0.2, **policy}
+        )
+        self.spec = ClusterSpec(
+            name="test",
+            tasks={task: place for task, (_, place) in zip((W0, W1, W2), pairs, strict=False)},
+            agents={task: agent for task, (agent, _) in zip((W0, W1, W2), pairs, strict=False)},
+            spares=dict(pairs[3:]),
+            recovery=recovery,
+        )
+        spec = self.spec
+        self.seats = {
+            str(task): make_settings(spec, task, seat=spec.agents[task], command=TELLS) for task in spec.tasks
+        }
+        for spare in spec.spares:
+            self.seats["spare"] = make_settings(spec, spec.lead, seat=spare, listen=spare, command=TELLS)
+
+    @property
+    def spare(self) -> Address:
+        (spare,) = self.spec.spares
+        return spare
+
+    def now(self, placement: Placement, task: Task) -> AgentSettings:
+        """Return the settings of the agent that holds a task."""
+        home = next(each for each in self.seats.values() if each.seat == placement.seats[task])
+        return replace(home, cluster=placed_spec(self.spec, placement), task=task)
+
+
+@pytest.fixture
+def cluster(make_settings: MakeSettings) -> Cluster:
+    return Cluster(make_settings)
+
+
+async def restart_without(settings: AgentSettings, name: str) -> list[agent_pb2.Progress]:
+    request = agent_pb2.TasksRequest(without=[name], reason="test", to=named(settings))
+    async with stub(settings) as service, asyncio.timeout(20):
+        return [progress async for progress in service.Restart(request, wait_for_ready=True)]
+
+
+def anywhere(settings: AgentSettings) -> agent_pb2.TaskIdentity:
+    """Return whom a request names that is for a seat, whatever it holds."""
+    return agent_pb2.TaskIdentity(run=settings.run, fingerprint=settings.identity.fingerprint)
+
+
+async def placement_at(settings: AgentSettings, reached: Callable[[Placement], object]) -> Placement:
+    """Return the placement that an agent knows, once `reached` holds for it."""
+    assert settings.seat is not None
+    peer = seat_peers(settings, parse_address("127.0.0.1:1"))[settings.seat]
+    async with asyncio.timeout(30):
+        while True:
+            report = await peer.ask()
+            if report is not None and reached(found := parse_placement(report.placement, settings.cluster)):
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def placed(settings: AgentSettings) -> TaskStatus:
+    """Return the status of a task once it runs where it was placed; the daemon before may answer for a moment."""
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(AssertionError, grpc.aio.AioRpcError):
+                status = await runs(settings)
+                if status.generation >= settings.cluster.placed_in:
+                    return status
+            await asyncio.sleep(0.05)
+
+
+async def told(settings: AgentSettings, workers: list[str]) -> None:
+    """Wait until the task that runs has said that its TF_CONFIG has these workers."""
+    async with asyncio.timeout(10):
+        while True:
+            lines = [line for line in settings.files.log.read_text().splitlines() if line.startswith("{")]
+            if lines and json.loads(lines[-1])["cluster"]["worker"] == workers:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        lives = {name: await stack.enter_async_context(seat(settings)) for name, settings in cluster.seats.items()}
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        progress = await restart_without(cluster.seats["worker:0"], "worker:1")
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        assert "worker:1 to 127.0.0.5" in progress[0].message
+        placement = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
+        workers = [str(cluster.spec.tasks[W0]), str(cluster.spec.spares[cluster.spare]), str(cluster.spec.tasks[W2])]
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert len({status.generation for status in statuses}) == 1
+        assert "test, without worker:1: worker:1 to" in statuses[0].reason
+        for task in (W0, W1, W2):
+            await told(cluster.now(placement, task), workers)
+        assert isinstance(lives["worker:1"][-1], SpareDaemon)
+        assert [type(life).__name__ for life in lives["spare"]] == ["SpareDaemon", "Daemon"]
+
+
+async def test_watchers_are_told_that_tasks_are_placed_anew(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        async with stub(cluster.seats["worker:2"]) as service, asyncio.timeout(20):
+            watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
+            await watch.read()
+            await restart_without(cluster.seats["worker:0"], "worker:1")
+            replies = [reply async for reply in watch]
+    assert replies[-1].farewell.moves and not replies[-1].farewell.task_goes_on
+
+
+async def test_the_lead_itself_may_be_left_out(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        progress = await restart_without(cluster.seats["worker:0"], str(cluster.seats["worker:0"].seat))
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats[W0] == cluster.spare
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert len({status.generation for status in statuses}) == 1
+
+
+async def test_a_restart_for_which_there_is_no_place_costs_nothing(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:1", "worker:2"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        with pytest.raises(grpc.aio.AioRpcError, match="no place for worker:1: no further spare is free") as refused:
+            await restart_without(cluster.seats["worker:0"], "worker:1")
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        after = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        assert [each.pid for each in after] == [each.pid for each in before]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a spare", "none"])
+async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smaller(
+    make_settings: MakeSettings, is_there: bool
+) -> None:
+    cluster = Cluster(make_settings, on_straggler=OnStraggler.REPLACE, min_workers=2)
+    lead = cluster.seats["worker:0"]
+    by_policy = agent_pb2.ByPolicy(on_straggler="replace")
+    request = agent_pb2.TasksRequest(tasks=["worker:1"], reason="slow", by_policy=by_policy, to=named(lead))
+    async with AsyncExitStack() as stack:
+        for name, settings in cluster.seats.items():
+            if is_there or name != "spare":
+                await stack.enter_async_context(seat(settings))
+        before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        async with stub(lead) as service, asyncio.timeout(20):
+            if not is_there:
+                with pytest.raises(grpc.aio.AioRpcError, match="no other agent is free to take worker:1"):
+                    _ = [progress async for progress in service.Restart(request)]
+                assert [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)] == before
+                return
+            progress = [progress async for progress in service.Restart(request)]
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        assert progress[0].message == ("slow, restart 1 of 10 within 1 h, without worker:1: worker:1 to 127.0.0.5")
+        placement = await placement_at(lead, lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
+        await placed(cluster.now(placement, W0))
+        entry = Journal(lead.files.journal).entry
+        assert (entry.slow, [budget.name for budget in entry.budgets]) == (("worker:1",), ["worker:0"])
+
+
+async def test_a_spare_whose_port_is_taken_is_given_no_task_and_named(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        port = cluster.spec.spares[cluster.spare].port
+        stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        taken = f"{cluster.spare} can take none: port {port} is taken by process {os.getpid()}"
+        with pytest.raises(grpc.aio.AioRpcError, match=f"no further spare is free.*{taken}"):
+            await restart_without(cluster.seats["worker:0"], "worker:1")
+        after = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)]
+        assert [each.pid for each in after] == [each.pid for each in before]
+
+
+async def test_nobody_places_tasks_without_the_token_and_a_stranger_is_refused(cluster: Cluster) -> None:
+    settings = cluster.seats["spare"]
+    place = placement_pb2.PlaceRequest(to=anywhere(settings), seat=str(settings.seat))
+    uncordon = placement_pb2.UncordonRequest(to=anywhere(settings), host="127.0.0.1")
+    stranger = placement_pb2.SeatRequest(to=anywhere(settings), seat="127.0.0.1:1")
+    other = placement_pb2.SeatRequest(to=agent_pb2.TaskIdentity(run="other"), seat=str(settings.seat))
+    async with seat(settings), grpc.aio.insecure_channel(str(settings.listen)) as channel:
+        service = placement_pb2_grpc.PlacementStub(channel)
+        await placement_at(settings, lambda _: True)
+        for call, request in ((service.Place, place), (service.Uncordon, uncordon)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call(request)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        for request, words in ((stranger, "the request is for 127.0.0.1:1"), (other, "of run other")):
+            with pytest.raises(grpc.aio.AioRpcError, match=words) as refused:
+                await service.Seat(request)
+            assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_an_agent_that_comes_back_waits_as_a_spare(cluster: Cluster) -> None:
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:2", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        for task in (W0, W2):
+            await runs(cluster.seats[str(task)])
+        assert (await restart_without(cluster.seats["worker:0"], "worker:1"))[-1].stage == agent_pb2.STAGE_DONE
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        await placed(cluster.now(placement, W1))
+        lives = await stack.enter_async_context(seat(cluster.seats["worker:1"]))
+        assert await placement_at(cluster.seats["worker:1"], lambda each: each.generation) == placement
+        assert isinstance(lives[-1], SpareDaemon)
+
+
+def kill(status: TaskStatus) -> None:
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting_lead, "SETTLE", 0.2)
+    monkeypatch.setattr(host_replacement, "_AGAIN", 0.5)
+    monkeypatch.setattr(mover, "_LOOK", 0.3)
+    monkeypatch.setattr(failure_reporter, "_LEAD_PATIENCE", 0.5)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_dead_host_is_left_out_by_the_agents_alone(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, replace_after=0.5)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:1" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert "restarted by itself after worker:2 was killed" in statuses[0].reason
+        assert "worker:1 to 127.0.0.5" in statuses[0].reason
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_the_host_of_the_lead_may_be_the_one_that_dies(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, replace_after=0.5)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:0" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W0: cluster.spare}
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert len({status.generation for status in statuses}) == 1
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_host_that_failed_again_and_again_is_cordoned_until_somebody_uncordons_it(
+    make_settings: MakeSettings,
+) -> None:
+    cluster = Cluster(make_settings, cordon_after=1)
+    host = cluster.spec.agents[W1].host
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        kill(before[W1])
+        placement = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
+        assert placement.seats[W1] == cluster.spare
+        assert placement.cordoned == {host: "failed 1 time within 1 h"}
+        for task in (W0, W1, W2):
+            await placed(cluster.now(placement, task))
+        lead = cluster.seats["worker:0"]
+        async with open_channel(lead.listen, cluster.spec) as channel:
+            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
+            async with asyncio.timeout(10):
+                await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True)
+        after = await placement_at(cluster.seats["worker:2"], lambda each: not each.cordoned)
+        # A new generation would have each agent that is started again start a task that has finished.
+        assert after == replace(placement, cordoned={}, revision=1)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_an_uncordoned_host_ends_no_task_whose_agent_is_gone(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, spares=2, cordon_after=1)
+    host, lead = cluster.spec.agents[W1].host, cluster.seats["worker:0"]
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:2" else stack).enter_async_context(seat(settings))
+        kill({task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}[W1])
+        placement = await placement_at(lead, lambda each: host in each.cordoned)
+        for task in (W0, W1, W2):
+            await placed(cluster.now(placement, task))
+        await gone.aclose()
+        async with open_channel(lead.listen, cluster.spec) as channel:
+            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
+            await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True, timeout=10)
+        await asyncio.sleep(2)
+        assert await placement_at(lead, lambda _: True) == replace(placement, cordoned={}, revision=1)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: MakeSettings) -> None:
+    cluster = Cluster(make_settings, spares=0, replace_after=0.5, min_workers=2)
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "worker:1" else stack).enter_async_context(seat(settings))
+        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+        await gone.aclose()
+        kill(before[W2])
+        small = await placement_at(cluster.seats["worker:0"], lambda each: each.generation)
+        assert small.seats == {W0: cluster.spec.agents[W0], W1: cluster.spec.agents[W2]}
+        for task in (W0, W1):
+            await placed(cluster.now(small, task))
+        await stack.enter_async_context(seat(cluster.seats["worker:1"]))
+        large = await placement_at(cluster.seats["worker:0"], lambda each: len(each.seats) == 3)
+        assert large.seats == {**small.seats, W2: cluster.spec.agents[W1]}
+        statuses = [await placed(cluster.now(large, task)) for task in (W0, W1, W2)]
+        assert "with more workers" in statuses[0].reason
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_move_onto_an_agent_that_ends_meanwhile_is_followed_by_one_without_it(
+    make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, place = Cluster(make_settings), SeatPeer.place
+    lead = cluster.seats["worker:0"]
+    async with AsyncExitStack() as stack:
+        gone = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (gone if name == "spare" else stack).enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+
+        async def place_too_late(peer: SeatPeer, placement: Placement, reason: str) -> str:
+            if peer._seat == cluster.spare:
+                await gone.aclose()
+            return await place(peer, placement, reason)
+
+        monkeypatch.setattr(SeatPeer, "place", place_too_late)
+        await restart_without(lead, "worker:1")
+        half = await placement_at(lead, lambda each: each.seats[W1] == cluster.spare)
+        mended = await placement_at(lead, lambda each: each.generation > half.generation)
+        assert mended.seats == cluster.spec.agents
+        statuses = [await placed(cluster.now(mended, task)) for task in (W0, W1, W2)]
+        assert f"restarted by itself without {cluster.spare}" in statuses[0].reason
+
+
+async def first_links(cluster: Cluster, task: Task) -> list[LinkState]:
+    """Return the states of a task's link in a console that starts now, until the link is up."""
+    channels, inbox, found = Channels(cluster.spec), Inbox(), list[LinkState]()
+    source = asyncio.create_task(LiveSource(channels).run(inbox))
+    async with asyncio.timeout(20):
+        while LinkState.UP not in found:
+            await inbox.wait()
+            taken = inbox.take(100)
+            found += [event.state for event in taken if isinstance(event, LinkChanged) and event.task == task]
+    source.cancel()
+    await asyncio.gather(source, return_exceptions=True)
+    await channels.close()
+    return found
+
+
+async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluster) -> None:
+    channels, inbox = Channels(cluster.spec), Inbox()
+    newest: dict[Task, FrameArrived] = {}
+
+    async def take() -> None:
+        while True:
+            await inbox.wait()
+            newest.update({event.task: event for event in inbox.take(100) if isinstance(event, FrameArrived)})
+
+    async with AsyncExitStack() as stack:
+        for settings in cluster.seats.values():
+            await stack.enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        jobs = [asyncio.create_task(job) for job in (LiveSource(channels).run(inbox), take())]
+        commands = AgentCommands(channels)
+        stages = [each async for each in commands.restart_without(cluster.spec.agents[W0].host)]
+        assert stages[-1].stage is Stage.DONE and stages[-1].message.startswith("placed")
+        async with asyncio.timeout(20):
+            while not all(  # noqa: ASYNC110 - it is three tasks that are waited for
+                task in newest
+                and newest[task].frame.status.generation == stages[-1].generation
+                and newest[task].frame.status.state is TaskState.RUNNING
+                for task in (W0, W1, W2)
+            ):
+                await asyncio.sleep(0.1)
+        assert channels.address(W0) == cluster.spare
+        # W0's own agent is a spare now, which has no stream: nothing is wrong with it.
+        late = await first_links(cluster, W0)
+        assert late == [LinkState.CONNECTING, LinkState.UP]
+        fresh = Channels(cluster.spec)
+        await fresh.locate()
+        assert fresh.placement == channels.placement
+        with pytest.raises(CommandError, match=r"'127\.0\.0\.2' is not cordoned"):
+            await AgentCommands(fresh).uncordon("127.0.0.2")
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await channels.close()
+        await fresh.close()
+
+
+async def test_a_task_that_outlived_its_agent_is_ended_where_it_sits_elsewhere_now(cluster: Cluster) -> None:
+    own = cluster.seats["worker:1"]
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:2", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        async with seat(own) as lives:
+            before = [await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)][1]
+            (daemon,) = lives
+            assert isinstance(daemon, Daemon)
+            daemon.hand_over()
+        assert before.pid is not None
+        os.kill(before.pid, 0)
+        await restart_without(cluster.seats["worker:0"], "worker:1")
+        os.kill(before.pid, 0)  # without its agent nobody ends it
+        await stack.enter_async_context(seat(own))
+        await placement_at(own, lambda each: each.generation)
+        with pytest.raises(ProcessLookupError):
+            os.kill(before.pid, 0)

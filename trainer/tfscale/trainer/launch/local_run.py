@@ -1,0 +1,161 @@
+"""A run on this machine alone: its cluster, the command that watches it, its result or the reason of its end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tfscale.core.cluster.task import Role, Task
+from tfscale.trainer.launch.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
+from tfscale.trainer.launch.plan import Plan
+from tfscale.trainer.launch.result import describe, read_result
+
+FAILED = 1
+REFUSED = 2
+INTERRUPTED = 130
+SHOWN = 20
+"""Lines of the log of a task that failed."""
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+_NOT_SAID = re.compile(
+    r"--- tfscale: |tfscale-train: |WARNING:tensorflow:|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+ "
+)
+
+
+def run_locally(plan: Plan, words: Sequence[str]) -> int:
+    """Run a plan, which `words` asked for, and print its result; return the exit status."""
+    with run_folder() as (folder, held):
+        added = ["--json", str(folder / "result.json")]
+        if "evaluator" in plan.local_tasks and plan.checkpoints is None:
+            added += ["--checkpoints", str(folder / "checkpoints")]
+        status = _run(folder, held, plan.program.name, plan.local_tasks, [*words, *added])
+        if status == 0:
+            result = read_result(folder / "result.json")
+            print(describe(result))
+            if plan.json is not None:
+                result.write(plan.json)
+        if status == INTERRUPTED:
+            print(f"tfscale-train: interrupted; {_state(plan)}", file=sys.stderr)
+    return status
+
+
+def _state(plan: Plan) -> str:
+    if plan.checkpoints is None:
+        return "nothing was kept, since --checkpoints DIR was not given"
+    newest = "the same command goes on from the newest checkpoint"
+    return f"{newest} in {plan.checkpoints}" if any(plan.checkpoints.glob("ckpt-*")) else "no checkpoint was made yet"
+
+
+def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
+    """Run a program that has a command line of its own, and print what it said; return the exit status."""
+    with run_folder() as (folder, held):
+        status = _run(folder, held, program, tasks, words, _Said())
+    if status == INTERRUPTED:
+        print(f"tfscale-train: interrupted; nothing was kept, since {program} makes no checkpoints", file=sys.stderr)
+    return status
+
+
+def _print_progress(line: str) -> None:
+    """Print lines such as `step 100: loss 0.8214`."""
+    if line.startswith("step "):
+        print(line, file=sys.stderr, flush=True)
+
+
+class _Said:
+    """Prints the program's own lines: not those of the agent, of TensorFlow's logging, or the reason of its end.
+
+    A traceback goes to stderr, and all that follows it until the next step.
+    """
+
+    def __init__(self) -> None:
+        self._is_failing = False
+
+    def __call__(self, line: str) -> None:
+        if line.startswith(("Traceback (most recent call last)", "step ")):
+            self._is_failing = not line.startswith("step ")
+        if not _NOT_SAID.match(line):
+            print(line, file=sys.stderr if self._is_failing else sys.stdout, flush=True)
+
+
+def _run(
+    folder: Path,
+    held: int,
+    program: str,
+    tasks: Mapping[str, int],
+    words: Sequence[str],
+    tell: Callable[[str], None] = _print_progress,
+) -> int:
+    interrupt_on_signals()
+    command: list[str | Path] = [BIN / "tfscale-train", *words]
+    try:
+        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
+            print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
+            print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
+            failed = cluster.wait(_Progress(cluster, tell).follow)
+            if failed is not None:
+                return _tell_why(cluster, failed, isinstance(tell, _Said) and failed in _leading(cluster))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+class _Progress:
+    """Lines that the leading task of a cluster and its evaluator write, each told once it is complete."""
+
+    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._tell = tell
+        self._read = dict.fromkeys(_leading(cluster), 0)
+
+    def follow(self) -> None:
+        """Tell new lines."""
+        for task, read in self._read.items():
+            complete, end, _ = self._cluster.task_log(task, read).rpartition(b"\n")
+            self._read[task] += len(complete + end)
+            for line in _text(complete).splitlines():
+                self._tell(line)
+
+
+def _leading(cluster: LocalCluster) -> list[Task]:
+    """Return the first of the tasks that end by themselves, which leads, and an evaluator."""
+    leads, *others = cluster.ending
+    return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
+
+
+def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
+    """Print why a task has ended, one line where it said so itself, else also the end of its log; return the status.
+
+    Args:
+        cluster: of the task.
+        task: the one that has failed.
+        was_said: True where all that it said itself, so also a traceback, has been printed.
+    """
+    lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
+    told = [line for line in lines if line.startswith("tfscale-train: ")]
+    if told and status in (FAILED, REFUSED):
+        print(told[-1], file=sys.stderr)
+        return int(status)
+    errors = [line for line in lines if _ERROR.match(line)]
+    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status)}"
+    if errors and was_said:
+        print(why, file=sys.stderr)
+    else:
+        print(f"{why}; the end of its log:", file=sys.stderr)
+        print("\n".join(lines[-SHOWN:]) or cluster.agent_log(task), file=sys.stderr)
+    return FAILED
+
+
+def _ended(status: int | None) -> str:
+    """Return how a task ended, from its agent's status: 128 and the number of the signal that killed it.
+
+    That of an agent which was killed itself is below 0.
+    """
+    of_task = {128 + number: f"killed by {number.name}" for number in signal.Signals}
+    of_agent = {-number: f"its agent was killed by {number.name}" for number in signal.Signals}
+    return (of_task | of_agent).get(status or 0, f"exit status {status}")
+
+
+def _text(log: bytes) -> str:
+    return log.decode(errors="replace")
