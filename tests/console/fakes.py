@@ -284,6 +284,8 @@ class FakeAnalysis:
 class ScriptedSource:
     """Source that gives its events at once, then a second that has passed, and then waits for ever."""
 
+    is_live = False
+
     def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
         self.spec = spec
         self.events = events

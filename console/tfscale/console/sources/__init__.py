@@ -76,6 +76,9 @@ class Inbox:
 class Source(Protocol):
     """Source of the events of a cluster."""
 
+    is_live: bool
+    """True where its events happen now, and `now` is a clock: a moment before `now` is past."""
+
     @property
     def spec(self) -> ClusterSpec:
         """Cluster that the events are of."""

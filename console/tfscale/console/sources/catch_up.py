@@ -147,7 +147,9 @@ class CatchUp:
                 _logger.info("going through the past: %.0f of %.0f s", second - first, told - first)
             second += 1.0
         self.is_over = True
-        self._hand_on(math.inf)
+        self._hand_on(now := self._clock())
+        for task in [task for task, share in self._shares.items() if share.is_silent]:
+            self._inbox.put(LinkChanged(now, task, LinkState.UP))
         await put_seconds(self._inbox, self._clock)
 
     def _need(self, second: float) -> None:

@@ -57,6 +57,8 @@ _VACANT = "vacant: the gang is placed on fewer workers"
 class LiveSource:
     """Streams of all agents of the cluster; a stream that ends is opened again."""
 
+    is_live = True
+
     def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
         self._channels = channels
         self._patience = patience or Patience()
