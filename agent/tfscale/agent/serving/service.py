@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, NoReturn
@@ -25,6 +24,7 @@ from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.settings import AgentSettings
@@ -121,24 +121,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if schema is None:
             why = f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
-        in_pieces, now = request.HasField("past"), time.time()
-        since = now - request.past if in_pieces else request.since if request.HasField("since") else None
-        with self._feed.watch(since, in_pieces=in_pieces) as watcher:
-            _logger.debug("%s watches", context.peer())
-            told = self._placement()
-            if in_pieces:
-                yield wire.past_beginning(schema, self._describe(), now)
-                for piece in watcher.pieces():
-                    yield wire.past_reply(schema, piece)
-                yield wire.past_reply(schema, ())
-            else:
-                yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
-            async for frame in watcher:
-                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                    told = self._placement()
-                    yield wire.snapshot_reply(schema, self._describe(), ())
-                yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.farewell)
+        _logger.debug("%s watches", context.peer())
+        replies = frame_stream(
+            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
+        )
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement

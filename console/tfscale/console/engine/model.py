@@ -104,8 +104,8 @@ class TimelineEntry:
 
 
 OUTDATED = 3.0
-"""Age of a snapshot from which on it is not told as now: a second passes between two of them, and a busy console is late
-by another; after three a restart or an end may have been missed."""
+"""Age of a snapshot from which on it is not told as now: a second passes between two of them, and a busy console is
+late by another; after three a restart or an end may have been missed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _QUIET = 1.0
 
 @dataclass(slots=True)
 class _Share:
-    """What one agent has sent, and is not handed on yet."""
+    """Events that one agent has sent, and that are not handed on yet."""
 
     task: Task
     events: deque[Event] = field(default_factory=deque)

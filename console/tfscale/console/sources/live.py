@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import grpc
@@ -46,9 +47,9 @@ PAST = 600.0
 """Most seconds of the past that are requested at first; an agent keeps as many."""
 LEAST_PAST = 60.0
 """Seconds of the past that are requested of any number of agents: what the rules about steps look back on."""
-PAST_FRAMES = 12_000
+PAST_FRAMES = 6_000
 """Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many takes
-some 2 s, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""
+some 2 s of a slow core, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""
 GATHERED = 0.1
 """Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
 _VACANT = "vacant: the gang is placed on fewer workers"
@@ -59,10 +60,12 @@ class LiveSource:
 
     is_live = True
 
-    def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
+    def __init__(
+        self, channels: Channels, patience: Patience | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
         self._channels = channels
         self._patience = patience or Patience()
-        self._clock = Clock()
+        self._clock = clock or Clock()
 
     @property
     def spec(self) -> ClusterSpec:
@@ -95,7 +98,7 @@ class _Streams:
 
     channels: Channels
     patience: Patience
-    clock: Clock
+    clock: Callable[[], float]
     inbox: Inbox
     catch_up: CatchUp
     messages: MessageQueue

@@ -23,7 +23,7 @@ _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
 @dataclass(frozen=True, slots=True)
 class StreamReply:
-    """Reply of an agent's stream: its description, some of its past, or one frame. Frames are bytes of Frame messages."""
+    """Reply of an agent's stream: its description, frames of its past, or one frame; frames are Frame messages."""
 
     schema_version: int
     description: Description | None = None
