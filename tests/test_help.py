@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-E2E = Path(__file__).parent / "e2e"
-"""Folder of modules that some scripts share with the end-to-end tests, and which their commands add to the path."""
+SHARED = [str(Path(__file__).parent / folder) for folder in ("harness", "e2e")]
+"""Folders of modules that some scripts share with the tests, and which their commands add to the path."""
 PROGRAMS = [
     *(f"bench/{name}.py" for name in ("console", "diagnosis", "probe", "stragglers")),
     *(f"bench/agents/{name}.py" for name in ("bench_agents", "bench_restarts")),
@@ -22,7 +22,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_script_prints_its_help(program: str) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(E2E), os.environ.get("PYTHONPATH")]))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [*SHARED, os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, SCRIPTS / program, "--help"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+sys.path.insert(0, str(ROOT / "tests/harness"))
 
 from local_cluster import running, write_cluster  # noqa: E402
 from tfscale.core.report_schedule import READ_OFFSET  # noqa: E402

@@ -24,7 +24,7 @@ from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import WINDOW
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 
 NOISES = {
     "white, 2 %": Noise(0.02),

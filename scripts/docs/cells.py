@@ -15,11 +15,12 @@ import signal
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests/e2e"))
+SHARED = Path(__file__).parents[2] / "tests"
+sys.path[:0] = [str(SHARED / "harness"), str(SHARED / "e2e")]
 
-from cell_group import run_group
-from cell_judge import judged
-from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
+from cells.cell_group import run_group  # noqa: E402
+from cells.cell_judge import judged  # noqa: E402
+from cells.cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops  # noqa: E402
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [str(ROOT / part) for part in ("tests/e2e", "core", "trainer", "protos")]
+SOURCES = [str(ROOT / part) for part in ("tests/harness", "tests/trainer", "core", "trainer", "protos")]
 sys.path[:0] = SOURCES
 os.environ["PYTHONPATH"] = os.pathsep.join(SOURCES)
 

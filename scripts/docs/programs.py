@@ -8,7 +8,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from program_kinds import KERAS, Program, judge, programs
+from user_programs.program_kinds import KERAS, Program, judge, programs
 
 
 def main() -> int:

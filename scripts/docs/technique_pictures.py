@@ -27,7 +27,7 @@ from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.console.tui.app import ConsoleApp
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 
 WORKERS = ("--strategy", "multi-worker", "--workers", "2")
 ENDLESS = ("--steps", "1000000")

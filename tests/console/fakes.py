@@ -18,9 +18,9 @@ from tfscale.console.engine.events import (
     Profile,
     SecondPassed,
 )
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources import Inbox
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import Stack
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec

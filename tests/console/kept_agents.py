@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
 
@@ -44,9 +45,12 @@ class KeptChannels(Channels):
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> KeptStream:  # type: ignore[override]
         return KeptStream(self._agents.get(task), request, self._at + self._ahead.get(task, 0.0))
 
-    def source(self) -> LiveSource:
-        """Return the live source of a console that comes at that moment."""
-        return LiveSource(self, Patience(silence=1e6), lambda: self._at)
+    def source(self, *, goes_on: bool = False) -> LiveSource:
+        """Return the live source of a console that comes at that moment, from which on time stands still or goes on."""
+        begin = time.monotonic()
+        return LiveSource(
+            self, Patience(silence=1e6), lambda: self._at + (time.monotonic() - begin if goes_on else 0.0)
+        )
 
 
 class KeptStream:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import fakes
+from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.model import Snapshot
@@ -15,9 +16,9 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import RecordingWriter
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 
@@ -71,3 +72,13 @@ def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]
         if isinstance(event, SecondPassed):
             snapshots.append(state.snapshot(event.at))
     return changes(snapshots)
+
+
+def findings_by_second(events: Sequence[Event], workers: int) -> list[tuple[float, Findings]]:
+    """Return what a console that sees these events finds, with the time of each evaluation."""
+    state, found = states(simulated_spec(workers))(), []
+    for event in events:
+        state.fold(event)
+        if isinstance(event, SecondPassed):
+            found.append((event.at, state.snapshot(event.at).findings))
+    return found

@@ -18,7 +18,7 @@ from fake_agent import FakeCluster
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.recording.recording_reader import Recording, RecordingError
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.task import Task
 from waiting import until
 

@@ -1,15 +1,19 @@
-"""The ring of this process, of which there is one."""
+"""The ring of this process, of which there is one; modules of this folder that several tests share are on the path."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tfscale.trainer.probe.rows.row_layout import WIDTH
+
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

@@ -65,9 +65,9 @@ class Training:
         self.reporter = Reporter(Identity(str(path), "worker:1", generation=3, attempt=2), lambda *_: None)
         wait_until(lambda: self.heard)
         self.probe = Probe(PERIOD, read_offset=0.0)
-        self.probe.recorder.buffer = RowBuffer([], ring)
+        self.probe.recorder.graphs.buffer = RowBuffer([], ring)
         self.probe.add(self.reporter)
-        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
+        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.graphs.row_kinds)
         # The first row of a kind takes long to write, as its writer is traced.
         write(np.array([[self.loop.row, *[0.0] * (WIDTH - 1)]]))
         ring.clear()
@@ -139,7 +139,7 @@ def test_activities_eager_spans_and_new_sizes_come_between_usual_steps(training:
         training.train(1.5 * PERIOD)
     training.train(2 * PERIOD)
     now = time.time()
-    probe.recorder.eager.append(Span(probe.recorder.sites.eager(Kind.RUN, "by itself"), now, now))
+    probe.recorder.eager.spans.append(Span(probe.recorder.sites.eager(Kind.RUN, "by itself"), now, now))
     training.train(2 * PERIOD)
     training.train(2 * PERIOD, amount=4.0)
     training.end()
@@ -233,9 +233,9 @@ class Seconds:
         from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()
-        self.probe.recorder.buffer = RowBuffer([], ring)
+        self.probe.recorder.graphs.buffer = RowBuffer([], ring)
         self.probe.add(self.reports)
-        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
+        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.graphs.row_kinds)
         # Activities go by the clock.
         self.loop.at = time.time()
         self._write = write

@@ -16,20 +16,16 @@ from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
-from tfscale.agent import hand_over, probe_install, process_one
+from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
-from tfscale.agent.life import host_agents
+from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, AgentSettings
-from tfscale.core.cluster.cluster_spec import (
-    Address,
-    ClusterError,
-    ClusterSpec,
-    cluster_from_environment,
-    load_cluster,
-)
-from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
+from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.security import uses_tls

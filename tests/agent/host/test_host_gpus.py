@@ -14,7 +14,8 @@ from tfscale.agent.host.host_gpus import SilentDriver, with_gpus
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.task_environment import task_environment
 from tfscale.agent.telemetry.gpu_collector import count_gpus
-from tfscale.core.cluster.cluster_spec import ClusterSpec, ProgramSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec, ProgramSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.placement.placement import parse_placement, placed_spec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError

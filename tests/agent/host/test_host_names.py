@@ -11,7 +11,8 @@ import psutil
 import pytest
 from tfscale.agent.host import host_names
 from tfscale.agent.host.host_names import own_hosts
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.preflight.examination import ResolvedName
 
 OTHER = "198.51.100.7"

@@ -18,7 +18,8 @@ import pytest
 from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
-from tfscale.agent.life import daemon
+from tfscale.agent.life import departure, first_start
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.telemetry.host_collector import HostCollector
@@ -225,7 +226,7 @@ async def test_a_run_whose_state_is_damaged_does_not_begin_again(
 async def test_a_task_whose_lead_is_away_starts_in_its_own_generation(
     settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(daemon, "_LEAD_PATIENCE", 0.2)
+    monkeypatch.setattr(first_start, "_LEAD_PATIENCE", 0.2)
     settings = settings_of(W1)
     async with agent(settings):
         assert (await runs(settings)).generation == 1
@@ -237,7 +238,7 @@ async def test_an_agent_that_is_asked_twice_to_end_kills_its_task(settings_of: C
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
     settings = settings_of(W0, command=(sys.executable, "-c", deaf), grace=60.0)
     settings.files.folder.mkdir(parents=True)
-    running = asyncio.create_task((twice := daemon.Daemon(settings)).run())
+    running = asyncio.create_task((twice := Daemon(settings)).run())
     await says(settings, "\ndeaf\n")
     twice.leave()
     await status_when(settings, lambda status: status.state is TaskState.STOPPING)
@@ -251,7 +252,7 @@ async def test_an_agent_that_is_asked_twice_to_end_kills_its_task(settings_of: C
 async def test_an_agent_that_nobody_watches_leaves_once_its_task_has_ended(
     settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon, "_UNWATCHED", 0.5)
+    monkeypatch.setattr(departure, "_UNWATCHED", 0.5)
     settings = settings_of(W0, command=(sys.executable, "-c", "import time; time.sleep(2)"), exit_unwatched=True)
     async with agent(settings) as running, stub(settings) as service, asyncio.timeout(20):
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True)

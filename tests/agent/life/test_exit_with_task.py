@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 from running_agents import W0, W1, W2, agent, command, named, runs, stub
 from tfscale.agent.cluster.journal import Journal
-from tfscale.agent.life import daemon
+from tfscale.agent.life import first_start
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
@@ -69,7 +69,7 @@ async def test_it_leaves_when_the_shim_cannot_be_started(
         raise SupervisionError("the shim cannot be started: no memory")
 
     monkeypatch.setattr(Supervisor, "start", start)
-    monkeypatch.setattr(daemon, "_LEAD_PATIENCE", 0.2)
+    monkeypatch.setattr(first_start, "_LEAD_PATIENCE", 0.2)
     assert await status_of(settings_of(task, exit_with_task=True)) == 1
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from loopback import free_addresses
 from running_agents import agent_process, agents_process, command, runs, says, status_when
-from tfscale.agent.hand_over import HAND_OVER, hand_over
+from tfscale.agent.life.hand_over import HAND_OVER, hand_over
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.task_status import TaskState
 from tfscale.v1 import agent_pb2
 

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, samples_of
-from tfscale.agent.hand_over import HAND_OVER
+from tfscale.agent.life.hand_over import HAND_OVER
 from tfscale.agent.life.own_process import NotBegun, OwnProcess
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.logs import SERVED

@@ -29,12 +29,12 @@ from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
 from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
-from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_spec
+from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_in, placed_spec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
@@ -133,7 +133,7 @@ async def placed(settings: AgentSettings) -> TaskStatus:
         while True:
             with contextlib.suppress(AssertionError, grpc.aio.AioRpcError):
                 status = await runs(settings)
-                if status.generation >= settings.cluster.placed_in:
+                if status.generation >= placed_in(settings.cluster):
                     return status
             await asyncio.sleep(0.05)
 

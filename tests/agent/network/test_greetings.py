@@ -13,7 +13,8 @@ from running_agents import W1, agent, peer_of
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Answer, Greetings
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Neighbour

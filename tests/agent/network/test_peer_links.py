@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.network.peer_links import MOST, PeerLinkCollector
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import PeerLink
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tfscale.agent.placement.seat import SeatReport
 from tfscale.agent.placement.seat_peer import ask_all, ask_some, newest_placement
-from tfscale.core.cluster.cluster_spec import Address, parse_cluster
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.placement.placement import Placement, file_placement
 
 SPEC = parse_cluster({"cluster": {"worker": [f"h{n}:1" for n in range(1000)]}}, name="t", where="t", base=Path())

@@ -16,7 +16,8 @@ from tfscale.agent.preflight.contacts import reach, send
 from tfscale.agent.preflight.examiner import resolved_names
 from tfscale.agent.preflight.task_port import Sink
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError

@@ -63,8 +63,9 @@ class Cluster:
         stacks = HangStacks(folder, {})
         reached = Progress()
         self.acting = ActingLead(
-            self.spec, policy, tasks[task], self.members, gang, journal, lambda: None, lambda: reached, stacks
-        )
+            spec=self.spec, policy=policy, task=tasks[task], members=self.members, gang=gang, journal=journal,
+            strategy=lambda: None, reached=lambda: reached, stacks=stacks,
+        )  # fmt: skip
 
     async def all_run(self) -> None:
         """Wait until a restart has been carried out. Raises TimeoutError after 20 s."""

@@ -64,10 +64,13 @@ class Lead:
         self.reached = Progress()
         gang = Gang(spec, self.journal, self.members, lambda: None)
         self.acting = ActingLead(
-            spec, policy, W0, self.members, gang, self.journal, lambda: None, lambda: self.reached,
-            HangStacks(folder, {}),
+            spec=spec, policy=policy, task=W0, members=self.members, gang=gang, journal=self.journal,
+            strategy=lambda: None, reached=lambda: self.reached, stacks=HangStacks(folder, {}),
         )  # fmt: skip
-        self.restarts = StragglerRestarts(spec, policy, self.journal, gang, self.acting, lambda: None, None)
+        self.restarts = StragglerRestarts(
+            spec=spec, policy=policy, journal=self.journal, gang=gang, acting=self.acting, strategy=lambda: None,
+            mover=None,
+        )  # fmt: skip
 
     async def restart(self, task: Task = W1, policy: str = "restart", expected: int | None = None,
                       was_worth_it: bool = False) -> None:  # fmt: skip

@@ -4,7 +4,7 @@ from pathlib import Path
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.sampler import Sampler
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task
 
 ALONE = (parse_cluster({"cluster": "alone"}, name="x", where="x", base=Path.cwd()), Task.parse("worker:0"))

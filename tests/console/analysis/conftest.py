@@ -6,7 +6,8 @@ import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus

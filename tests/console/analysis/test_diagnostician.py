@@ -3,14 +3,16 @@ from collections.abc import Callable
 
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician, without_duplicates
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
-from tfscale.console.analysis.remedies import first_step
 from tfscale.console.analysis.run.recommendations import recommend
+from tfscale.console.wire import frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
-from tfscale.core.records.probe_status import Collective
+from tfscale.core.records.host_sample import GpuSample, HostSample, Neighbour, PeerLink, TaskUsage
+from tfscale.core.records.probe_status import Collective, Devices, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.records.task_status import TaskStatus
 
@@ -42,6 +44,26 @@ def test_a_healthy_cluster_in_numbers(diagnostician: Make) -> None:
     assert findings.transfer == pytest.approx(0.05 * 0.15 / 1.15, rel=0.01)
     assert findings.slowdown == 1.0
     assert findings.subjects["worker:2"].compute == pytest.approx(0.05 * 0.85 / 1.15, rel=0.02)
+
+
+def test_counters_are_decoded_of_the_first_frame_alone(
+    diagnostician: Make, frame: MakeFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = TaskUsage(processes=2, threads=8, cpu=1.5, memory=1)
+    link = PeerLink("worker:1", 1e6, 1e6, 0.1, 0.0, 0, 0, 0.001, 1e9, app_limited=False)
+    host = HostSample(0.5, 4, None, 1, 2, 0, task=usage, links=(link,), neighbours=(Neighbour("worker:1", 1.0),))
+    probe = ProbeStatus(ProbeState.MEASURING, devices=Devices(1, 1, 1))
+    decoded = []
+    decode = frames.ArrivedCounters._message.fget
+    monkeypatch.setattr(frames.ArrivedCounters, "_message", property(lambda self: decoded.append(self) or decode(self)))
+    observer = diagnostician(2)
+    for second in range(1, 40):
+        sent = frame(float(second), host=host, gpus=(GpuSample(0, "GPU-1", "A100"),), probe=probe)
+        arrived = frames.frame(frames.frame_message(sent).SerializeToString())
+        observer.fold("worker:0", arrived)
+        assert {each is arrived.counters for each in decoded} == ({True} if second == 1 else set())
+        assert (arrived.cores, arrived.gpu_count) == (sent.cores, sent.gpu_count) == (1.5, 1)
+        decoded.clear()
 
 
 def test_the_first_seconds_are_called_too_short_unless_the_agents_have_kept_the_steps_before(

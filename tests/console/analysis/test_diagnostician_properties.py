@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.step_batch import PHASES, StepBatch

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.frame import Frame
 
 WORKERS, SECONDS, MINUTE = 5, 70, 60

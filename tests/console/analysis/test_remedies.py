@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from tfscale.console.analysis.causes.cause_rules import CAUSE_RULES, UNKNOWN
-from tfscale.console.analysis.remedies import first_step, for_cluster, for_communication
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.remedies import for_cluster, for_communication
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import LAG_PHASES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fakes
 import pytest
-from tfscale.console.analysis.findings import KINDS
+from tfscale.console.analysis.finding_kinds import KINDS
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
@@ -52,5 +52,5 @@ def test_a_restart_is_told_by_its_sentence() -> None:
 
 
 def test_the_end_of_every_kind_has_words() -> None:
-    ends = {kind: end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
+    ends = {kind.name: end_text(Diagnosis(kind.name, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
     assert not [kind for kind, text in ends.items() if text.startswith("is over")]

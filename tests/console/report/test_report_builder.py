@@ -31,7 +31,7 @@ from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
@@ -173,7 +173,8 @@ def test_who_joined_late_who_got_stuck_and_where_the_time_went(
     shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
     assert shares["start"] == pytest.approx(100 * 30 / 175, abs=2)
     assert shares["compile"] == pytest.approx(100 * 10 / 175, abs=2)
-    assert shares["unknown"] == pytest.approx(100 * 75 / 175, abs=2)
+    assert shares["standstill"] == pytest.approx(100 * 75 / 175, abs=2)
+    assert re.search(r"1 hang, worker:1, cost 7[345] s", out) and "nothing explains" not in out
     assert shares["productive"] == pytest.approx(100 * 60 / 175 * 0.85, abs=3)
     assert sum(shares.values()) == pytest.approx(100, abs=0.5)
 

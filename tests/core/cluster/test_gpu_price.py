@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.gpu_price import GpuPrice, hours_text
 
 

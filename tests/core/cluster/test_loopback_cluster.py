@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, load_cluster, parse_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster, parse_cluster
 from tfscale.core.cluster.local.loopback_cluster import free_loopback, lone_cluster, run_of, write_local_cluster
 
 

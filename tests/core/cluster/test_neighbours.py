@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.neighbours import neighbours
 from tfscale.core.cluster.task import Task
 

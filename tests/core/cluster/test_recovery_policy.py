@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.recovery_policy import OnHang, OnStraggler, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.task import Role
 

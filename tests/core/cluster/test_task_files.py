@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.task_files import TaskFiles, state_folder

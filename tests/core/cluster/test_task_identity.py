@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.cluster.cluster_spec import cluster_from_environment, parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster
 from tfscale.core.cluster.task_identity import ALONE, TaskIdentity, fingerprint_of
 

@@ -3,7 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.cluster.cluster_spec import ClusterSpec, cluster_from_environment, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.cluster.tf_config import tf_config
 

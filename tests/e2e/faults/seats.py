@@ -7,7 +7,8 @@ from pathlib import Path
 
 import grpc.aio
 from local_cluster import write_cluster
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, load_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.placement.placement import Placement, file_placement, parse_placement, placed_spec, seats_of
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import placement_pb2, placement_pb2_grpc

@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 from local_cluster import run_files, start_agent, write_cluster
 from tfscale.agent.supervision.shim_state import ShimState, read_state
-from tfscale.core.cluster.cluster_spec import ClusterSpec, load_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import TaskStatus

@@ -51,20 +51,20 @@ def test_a_graph_writes_all_spans_of_a_step_in_one_row(recorder: Any, ring: Any)
     import tensorflow as tf
     from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
-    recorder.buffer = RowBuffer([], ring)
+    recorder.graphs.buffer = RowBuffer([], ring)
     variable = tf.Variable(0.0)
 
     @tf.function
     def step() -> Any:
         result = train(recorder, variable)
-        recorder.write_stamps(tf.compat.v1.get_default_graph())
+        recorder.graphs.write_stamps(tf.compat.v1.get_default_graph())
         return result
 
     for _ in range(3):
         step()
     rows, spans, _ = recorder.drain()
     assert len(rows) == 3 and spans == []
-    table = recorder.table_of(rows)
+    table = recorder.graphs.table_of(rows)
     kinds = [recorder.sites.all[number].kind for number in table.site[:3]]
     assert sorted(kind.value for kind in kinds) == ["input", "reduce", "run"]
     assert np.all(table.begin <= table.end)
@@ -74,7 +74,7 @@ def test_an_update_under_a_condition_waits_for_gradients_of_the_graph_around_it(
     import tensorflow as tf
     from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
-    recorder.buffer = RowBuffer([], ring)
+    recorder.graphs.buffer = RowBuffer([], ring)
     variable = tf.Variable(0.0)
 
     @tf.function
@@ -87,14 +87,14 @@ def test_an_update_under_a_condition_waits_for_gradients_of_the_graph_around_it(
 
         def branch() -> tf.Tensor:
             updated = recorder.run(apply, ONE, key="apply", standalone=True)
-            recorder.write_stamps(tf.compat.v1.get_default_graph())
+            recorder.graphs.write_stamps(tf.compat.v1.get_default_graph())
             return tf.identity(updated)
 
         return tf.cond(variable < 1.5, branch, lambda: tf.constant(0.0))
 
     for _ in range(3):
         step()
-    sites = [recorder.sites.all[number] for number in recorder.table_of(recorder.drain()[0]).site]
+    sites = [recorder.sites.all[number] for number in recorder.graphs.table_of(recorder.drain()[0]).site]
     assert [site.kind for site in sites] == 2 * [Kind.REDUCE, Kind.RUN]
     assert not any(site.overlaps_updates for site in sites)
 
@@ -102,7 +102,7 @@ def test_an_update_under_a_condition_waits_for_gradients_of_the_graph_around_it(
 def test_a_paused_recorder_records_nothing(recorder: Any) -> None:
     import tensorflow as tf
 
-    with recorder.paused():
+    with recorder.switch.paused():
         train(recorder, tf.Variable(0.0))
     assert recorder.drain()[1] == [] and not recorder.has_run
 
@@ -113,7 +113,7 @@ def test_a_failure_of_its_own_disables_it() -> None:
 
     failures: list[Exception] = []
     recorder = Recorder(on_failure=failures.append)
-    with recorder.own_work():
+    with recorder.switch.own_work():
         raise RuntimeError("broken on purpose")
     train(recorder, tf.Variable(0.0))
     assert len(failures) == 1 and recorder.drain()[1] == []

@@ -58,11 +58,11 @@ def train() -> None:
 def kept() -> list[int]:
     """Return how much the probe remembers of its program."""
     recorder, assembler = probe().recorder, probe()._assembler
-    recorder.forget()
+    recorder.graphs.forget()
     return [
-        len(recorder.eager),
+        len(recorder.eager.spans),
         len(recorder.sites.all),
-        len(recorder._writer._unwritten),
+        len(recorder.graphs._writer._unwritten),
         len(assembler._parts),
         len(probe()._activities._ended),
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.launch.local_cluster import local_cluster, uninterrupted
 

@@ -35,11 +35,11 @@ def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
     from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     probe = Probe()
-    probe.recorder.buffer = RowBuffer([], area)
+    probe.recorder.graphs.buffer = RowBuffer([], area)
     probe.fail(RuntimeError("broken on purpose"))
     assert "broken on purpose" in capsys.readouterr().err
     time.sleep(2 * PERIOD)
-    looped(probe.recorder.buffer)(5)
+    looped(probe.recorder.graphs.buffer)(5)
     deadline = time.monotonic() + 20
     while _staged("of this test") and time.monotonic() < deadline:
         time.sleep(PERIOD / 10)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from tfscale.agent.hand_over import HAND_OVER
+from tfscale.agent.life.hand_over import HAND_OVER
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.host_sample import GpuSample

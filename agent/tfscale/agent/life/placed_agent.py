@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tfscale.agent.life.daemon import Daemon, task_spec
+from tfscale.agent.life.agent_parts import task_spec
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.spare_daemon import SpareDaemon
 from tfscale.agent.placement.seat import Seat

@@ -14,13 +14,13 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.life.self_description import local_agent
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.shim_process import shown_command
-from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import Announcement, announced
 from tfscale.core.cluster.security import certificates_of
 from tfscale.core.cluster.task_identity import TaskIdentity
 
@@ -54,7 +54,7 @@ class SpareDaemon:
         settings = self._settings
         audit = settings.files.folder / "spare.audit.jsonl"
         server = AgentServer(settings, self, self._certificates, self._token, audit)
-        with announced(self._local_agent(), os.environ) as announcement:
+        with announced(local_agent(settings, "spare", time.time(), self._token), os.environ) as announcement:
             try:
                 await self._process.ready()
             except BaseException:
@@ -95,19 +95,3 @@ class SpareDaemon:
     async def _refuse_strangers(self, to: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         if why := self._identity.why_not(wire.identity_record(to)):
             await context.abort(grpc.StatusCode.NOT_FOUND, why)
-
-    def _local_agent(self) -> LocalAgent:
-        settings = self._settings
-        return LocalAgent(
-            run=settings.run,
-            task="spare",
-            address=str(settings.listen),
-            pid=os.getpid(),
-            started=time.time(),
-            directory=os.getcwd(),  # noqa: PTH109
-            command=tuple(shown_command(settings.command)),
-            cluster=None if settings.cluster_file is None else str(settings.cluster_file.absolute()),
-            insecure=settings.insecure,
-            fingerprint=self._identity.fingerprint,
-            token=self._token,
-        )

@@ -72,6 +72,7 @@ class ActingLead:
 
     def __init__(
         self,
+        *,
         spec: ClusterSpec,
         policy: RecoveryPolicy,
         task: Task,

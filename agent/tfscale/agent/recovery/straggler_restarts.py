@@ -28,6 +28,7 @@ class StragglerRestarts:
 
     def __init__(
         self,
+        *,
         spec: ClusterSpec,
         policy: RecoveryPolicy,
         journal: Journal,

@@ -37,6 +37,7 @@ class TaskRecovery:
 
     def __init__(
         self,
+        *,
         settings: AgentSettings,
         journal: Journal,
         gang: Gang,
@@ -57,9 +58,26 @@ class TaskRecovery:
         stacks = HangStacks(settings.files.folder, stacked)
         strategy = lambda: reports.strategy  # noqa: E731
         self._acting = ActingLead(
-            spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks, mover
+            spec=spec,
+            policy=self._policy,
+            task=task,
+            members=members,
+            gang=gang,
+            journal=journal,
+            strategy=strategy,
+            reached=self._reached,
+            stacks=stacks,
+            mover=mover,
         )
-        self._stragglers = StragglerRestarts(spec, self._policy, journal, gang, self._acting, strategy, mover)
+        self._stragglers = StragglerRestarts(
+            spec=spec,
+            policy=self._policy,
+            journal=journal,
+            gang=gang,
+            acting=self._acting,
+            strategy=strategy,
+            mover=mover,
+        )
         self._reporter = FailureReporter(spec, task, peers, self._acting, self._own_report, self._on_verdict)
         self._watchdog = Watchdog()
         self._still: float | None = None

@@ -73,6 +73,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
 
     def __init__(
         self,
+        *,
         settings: AgentSettings,
         describe: Callable[[], Description],
         feed: Feed,

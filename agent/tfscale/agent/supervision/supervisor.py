@@ -89,6 +89,11 @@ class Supervisor:
         return tuple(shown_command(self._spec.command)) if state is None else state.argv
 
     @property
+    def pid(self) -> int | None:
+        """Process of the task, None while it does not live."""
+        return self._status.pid if self.alive else None
+
+    @property
     def alive(self) -> bool:
         """True while the task, or the shim that starts it, is alive."""
         return self._status.state in ALIVE

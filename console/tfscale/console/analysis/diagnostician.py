@@ -122,6 +122,7 @@ class Diagnostician:
             *empty_batches(tasks),
         ]
         current += self._pace(condition, now)
+        self._context.charge_standstill(current, condition)
         self._context.count_steps(self._tasks, *self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
         diagnoses = (*self._open.update(current, now, recovered), *self._restarted(tasks, now))

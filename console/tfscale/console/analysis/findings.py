@@ -6,39 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.finding_kinds import kind_of, rank_of
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.core.records.diagnosis import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
-
-KINDS = (
-    "cut_off",
-    "crash",
-    "blocked",
-    "unreachable",
-    "hang",
-    "still",
-    "not_started",
-    "not_trained",
-    "not_measured",
-    "unused_gpus",
-    "not_finite",
-    "empty_batches",
-    "wrong_speed",
-    "slow_link",
-    "straggler",
-    "pauses",
-    "slowdown",
-    "imbalance",
-    "saturation",
-    "restart",
-)
-"""Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
-
-PACE = ("slow_link", "straggler", "pauses", "slowdown", "imbalance", "saturation")
-"""Kinds that tell how a cluster trains: of one that does not train they are not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +72,7 @@ def is_calm(diagnosis: Diagnosis) -> bool:
 
     That is a limit of a cluster that is used well, other work than before, or what a restart has cost and gained.
     """
-    return diagnosis.kind in ("saturation", "slowdown", "restart") and diagnosis.severity == "info"
+    return diagnosis.severity == "info" and kind_of(diagnosis).info_is_calm
 
 
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
@@ -121,6 +95,6 @@ def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:
     return (
         diagnosis.end is not None,
         -SEVERITIES.index(diagnosis.severity),
-        KINDS.index(diagnosis.kind),
+        rank_of(diagnosis),
         diagnosis.begin,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
-from tfscale.console.analysis.findings import PACE, SubjectSummary, is_calm
+from tfscale.console.analysis.finding_kinds import Group, kind_of
+from tfscale.console.analysis.findings import SubjectSummary, is_calm
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.not_started import why_missing
@@ -19,8 +20,6 @@ from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rat
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
-_STOPS = ("cut_off", "crash", "blocked", "hang", "still", "not_started")
-"""Kinds of findings that explain why a cluster stands still: they go before the stillness itself."""
 
 
 def headline(
@@ -53,10 +52,11 @@ def headline(
         if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
     ]
     if condition.kind is not Condition.TRAINING:
-        told = [each for each in told if each.kind not in PACE or condition.may_be_judged]
+        told = [each for each in told if kind_of(each).group is not Group.PACE or condition.may_be_judged]
     still = condition.stillness
-    told.sort(key=lambda each: still is not None and each.kind not in _STOPS)
-    if told and (still is None or told[0].kind in _STOPS):
+    # What explains a stillness goes before the stillness itself.
+    told.sort(key=lambda each: still is not None and not kind_of(each).stops_training)
+    if told and (still is None or kind_of(told[0]).stops_training):
         return told[0].sentence
     if still is not None:
         return still.sentence

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from tfscale.console.engine.events import CommandProgressed, Event, Rewound, SecondPassed
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.source import Source
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources import Inbox, Source
 
 _BUNCH = 32
 _QUICK = 0.004

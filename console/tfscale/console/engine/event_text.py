@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
+from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 from tfscale.core.text import elapsed, exit_phrase
-
-_ENDS = {
-    "slowdown": "steps are as fast as before again, or were started anew",
-    "pauses": "pauses no more",
-    "imbalance": "the work is even again",
-    "saturation": "no longer at this limit",
-    "crash": "runs again",
-    "hang": "no longer stuck",
-    "still": "no longer still",
-    "cut_off": "its host is heard again",
-    "unreachable": "the console reaches its agent again, or nobody knows why not",
-    "blocked": "its threads go on",
-    "slow_link": "the link is as the others again, or carries nothing",
-    "wrong_speed": "no longer known",
-    "not_started": "no longer waited for",
-    "not_trained": "was started again",
-    "not_measured": "is measured, or has ended",
-    "unused_gpus": "uses its GPUs, or has ended",
-    "empty_batches": "its batches have examples again, or it has ended",
-    "not_finite": "loss and gradients are numbers again, or it was restarted",
-}
-"""Meaning of the end of a diagnosis, by its kind."""
 
 
 def status_text(status: TaskStatus) -> str:
@@ -49,10 +28,10 @@ def end_text(diagnosis: Diagnosis) -> str:
 
     The sentence of a straggler that has ended tells what it was, and that of a restart what it has cost and gained.
     """
-    if diagnosis.kind in ("straggler", "restart"):
+    if (is_over := kind_of(diagnosis).is_over) is None:
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
-    return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"
+    return f"{is_over}, after {lasted}"
 
 
 def progress_text(command: CommandProgressed) -> str:

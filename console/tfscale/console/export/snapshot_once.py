@@ -22,7 +22,7 @@ _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watch until the past of all agents is gone through, and each has answered or is known to be down.
+    """Watch until the past of all agents is gone through, each has answered or is down, and a second has passed live.
 
     Where a task has failed, watch until the reason is known, too.
     """
@@ -32,6 +32,7 @@ class SnapshotOnce:
         self._began = engine.source.now()
         self._caught_up: float | None = None
         """Time of the first snapshot that was not outdated."""
+        self._was_settled = False
         self.frames = 0
         """Number of frames so far."""
         self.snapshot: Snapshot | None = None
@@ -52,7 +53,9 @@ class SnapshotOnce:
         else:
             self._caught_up = now if self._caught_up is None else self._caught_up
             is_settled = all(map(_is_settled, snapshot.tasks)) and is_explained(snapshot)
-            is_over = (is_settled and snapshot.age <= NEWEST) or now - self._caught_up >= PATIENCE
+            # What came within the second is judged at its end.
+            is_over = self._was_settled or now - self._caught_up >= PATIENCE
+            self._was_settled = is_settled and snapshot.age <= NEWEST
         if is_over:
             self._engine.stop()
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import zstandard
 from tfscale.console.engine.events import Event
 from tfscale.console.wire.entries import EntryError, Header, decode, decode_header
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.convert import WireError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tfscale.console.analysis.finding_kinds import Charge, first_step, kind_of
 from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
-from tfscale.console.analysis.remedies import first_step
 from tfscale.console.analysis.run.live_cost import loss_of
 from tfscale.console.analysis.stragglers.straggler_words import sets_of
 from tfscale.core.cluster.task import subject_order
@@ -15,8 +15,6 @@ from tfscale.core.records.diagnosis import Diagnosis
 _MINUTE = 60.0
 _LONGEST = 10.0
 """Seconds between two evaluations beyond which nobody watched, and nothing is known to be lost (chosen)."""
-_STANDSTILLS = ("crash", "hang", "still", "not_started")
-"""Kinds that cost all of the time while no step is made."""
 
 Key = tuple[str, str, float]
 """(kind, subject, begin) of a diagnosis."""
@@ -80,28 +78,43 @@ class FindingLedger:
     _entries: dict[Key, _Entry] = field(default_factory=dict)
     _at: float | None = None
     """Time of the last evaluation, Unix seconds."""
+    _stood_until: float = 0.0
+    """Time up to which a standstill is charged, Unix seconds: another name of the same standstill pays no second time.
+    """
 
     def add(self, at: float, findings: Findings) -> None:
         """Take in the findings at `at`, Unix seconds."""
         shares = dict(_shares(findings))
         watched = self._at if self._at is not None and at - self._at <= _LONGEST else at
-        for diagnosis in findings.diagnoses:
+        for diagnosis in self._without_continued(findings.diagnoses):
             key, share = _key(diagnosis), shares.get(_key(diagnosis), 0.0)
             cost = _lost(findings) if diagnosis.kind == "straggler" else share
-            if has_become_a_hang(diagnosis, findings.diagnoses):
-                self._entries.pop(key, None)
-                continue
             entry = self._entries.get(key)
             if entry is None:
                 # It is noticed some time after it began.
                 entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis)
-                entry.lose(min(diagnosis.begin, at), at, share)
+                entry.lose(min(self._begin_of_charge(diagnosis), at), at, share)
             else:
                 entry.lose(watched, at, share)
                 if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
                     entry.worst, entry.cost = diagnosis, cost
                 entry.last = _ended(diagnosis, entry)
+            if share and kind_of(diagnosis).stops_training:
+                self._stood_until = at
         self._at = at
+
+    def _without_continued(self, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Return the diagnoses, without a stillness that goes on as a hang: the hang is charged from its begin on."""
+        continued = [diagnosis for diagnosis in diagnoses if has_become_a_hang(diagnosis, diagnoses)]
+        for stillness in continued:
+            if self._entries.pop(_key(stillness), None) is not None:
+                self._stood_until = min(self._stood_until, stillness.begin)
+        return [diagnosis for diagnosis in diagnoses if diagnosis not in continued]
+
+    def _begin_of_charge(self, diagnosis: Diagnosis) -> float:
+        """Return the time from which on a new diagnosis is charged, Unix seconds."""
+        is_standstill = kind_of(diagnosis).stops_training
+        return max(diagnosis.begin, self._stood_until) if is_standstill else diagnosis.begin
 
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
@@ -127,10 +140,10 @@ def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one whose rule tells at its end no more is as it was at its worst."""
+    """Return a diagnosis as it is now; one whose last sentence does not tell what it was is as it was at its worst."""
     if entry.last.end is not None:
         return entry.last
-    if diagnosis.end is not None and diagnosis.sentence == entry.last.sentence:
+    if diagnosis.end is not None and kind_of(diagnosis).is_over is not None:
         return replace(entry.worst, end=diagnosis.end)
     return diagnosis
 
@@ -146,18 +159,18 @@ def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
     """Yield the share of the time that each open diagnosis costs now; together at most 1, or what they cost jointly."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
-    if findings.steps_per_second is None:
-        stop = next((diagnosis for diagnosis in diagnoses if diagnosis.kind in _STANDSTILLS), None)
+    if not findings.condition.may_be_judged:
+        stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)
         if stop is not None:
             yield _key(stop), 1.0
         return
-    stragglers = [diagnosis for diagnosis in diagnoses if diagnosis.kind == "straggler"]
+    stragglers = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).charges is Charge.JOINT_SHARE]
     joint = _lost(findings)
     weights = [max(_number(diagnosis.evidence, "slowdown") - 1, 1e-3) for diagnosis in stragglers]
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
-        if diagnosis.kind in ("pauses", "slowdown", "imbalance"):
+        if kind_of(diagnosis).charges is Charge.SHARE:
             yield _key(diagnosis), loss_of(diagnosis) or 0.0
 
 

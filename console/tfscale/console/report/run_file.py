@@ -11,7 +11,7 @@ from typing import Any
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, SecondPassed, link_state
 from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
 from tfscale.console.sources.recorded import RecordedSource
-from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.wire.json_records import SchemaError, frame_from_json

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.finding_kinds import Charge, FindingKind, kind_of
 from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import RunGroup
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.text import duration
 
-_NOUNS = {
-    "crash": ("crash", "crashes"),
-    "hang": ("hang", "hangs"),
-    "not_started": ("late task", "late tasks"),
-    "straggler": ("straggler", "stragglers"),
-    "still": ("standstill", "standstills"),
-    "pauses": ("worker that pauses", "workers that pause"),
-    "slowdown": ("slowdown of all workers", "slowdowns of all workers"),
-    "imbalance": ("spell of uneven work", "spells of uneven work"),
-}
-"""Names of findings that cost time, one and several, by kind."""
 _BUCKETS = {
     "start": "the start",
     "compile": "compilation",
@@ -31,7 +22,7 @@ _BUCKETS = {
     "lost_progress": "steps made again after a restart",
     "unknown": "what nothing explains, between the steps,",
 }
-"""Names of buckets of goodput; `stragglers` and `recovery` are the costs of findings."""
+"""Names of buckets of goodput; `stragglers`, `standstill` and `recovery` are the costs of findings."""
 _TOLD = 0.05
 """Share of the time from which on a bucket of goodput is named (chosen)."""
 _LEAST = 1.0
@@ -59,15 +50,16 @@ def _costs(group: RunGroup) -> Iterator[str]:
     """Yield what the findings of each kind cost, the most expensive kind first."""
     by_kind: dict[str, list[ReportedFinding]] = {}
     for finding in group.findings:
-        if finding.lost >= _LEAST and finding.diagnosis.kind in _NOUNS:
+        if finding.lost >= _LEAST and kind_of(finding.diagnosis).nouns is not None:
             by_kind.setdefault(finding.diagnosis.kind, []).append(finding)
-    for kind, findings in sorted(by_kind.items(), key=lambda item: -_lost(item[1])):
-        yield f"{_told(kind, findings)}{_price(group, _lost(findings))}"
+    for findings in sorted(by_kind.values(), key=lambda each: -_lost(each)):
+        yield f"{_told(findings)}{_price(group, _lost(findings))}"
 
 
-def _told(kind: str, findings: Sequence[ReportedFinding]) -> str:
-    lost = length(_lost(findings))
-    if kind in ("slowdown", "imbalance"):
+def _told(findings: Sequence[ReportedFinding]) -> str:
+    """Return what findings of one kind cost, and the subject that cost most; none is named of the whole cluster."""
+    kind, lost = kind_of(findings[0].diagnosis), length(_lost(findings))
+    if all(finding.subjects == (CLUSTER,) for finding in findings):
         return f"{_many(len(findings), kind)} cost {lost}"
     by_subjects: dict[tuple[str, ...], list[ReportedFinding]] = {}
     for finding in findings:
@@ -76,14 +68,15 @@ def _told(kind: str, findings: Sequence[ReportedFinding]) -> str:
     worst = max(own, key=lambda finding: finding.lost)
     cause = IN_A_WORD.get(str(worst.diagnosis.evidence.get("cause")), "")
     named = ", ".join(filter(None, [names_of(subjects), cause if len(subjects) == 1 else ""])) + ","
-    number = len({name for each in by_subjects for name in each}) if kind == "straggler" else len(findings)
-    if number == 1 or (kind == "straggler" and len(by_subjects) == 1):
+    are_stragglers = kind.charges is Charge.JOINT_SHARE
+    number = len({name for each in by_subjects for name in each}) if are_stragglers else len(findings)
+    if number == 1 or (are_stragglers and len(by_subjects) == 1):
         return f"{_many(number, kind)}, {named} cost {lost}"
     return f"{_many(number, kind)} cost {lost}, the worst {named} {length(_lost(own))}"
 
 
-def _many(number: int, kind: str) -> str:
-    one, several = _NOUNS[kind]
+def _many(number: int, kind: FindingKind) -> str:
+    one, several = kind.nouns or (kind.name, kind.name)
     return f"{number} {one if number == 1 else several}"
 
 

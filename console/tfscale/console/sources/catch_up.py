@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.clock_seconds import put_seconds
 from tfscale.core.cluster.task import Task
 

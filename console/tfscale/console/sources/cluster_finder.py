@@ -19,18 +19,10 @@ import grpc.aio
 from tfscale.console.settings.config import Settings
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
-from tfscale.core.cluster.cluster_spec import (
-    DEFAULT_AGENT_PORT,
-    Address,
-    ClusterError,
-    ClusterSpec,
-    Tls,
-    cluster_from_environment,
-    load_cluster,
-    parse_address,
-    parse_cluster,
-)
-from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.cluster_spec import DEFAULT_AGENT_PORT, Address, ClusterError, ClusterSpec, Tls, parse_address
+from tfscale.core.cluster.file.cluster_file import load_cluster, parse_cluster
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
+from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.local.loopback_cluster import LOOPBACK
 from tfscale.core.cluster.task import Role, Task

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import grpc
 import grpc.aio
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Clock, Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.catch_up import CatchUp
+from tfscale.console.sources.host_clock import Clock
 from tfscale.console.sources.message_queue import MessageQueue
 from tfscale.console.sources.read_timeout import ReadTimeout
 from tfscale.console.transport.channels import Channels

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfscale.console.engine.events import Event, Rewound, SecondPassed
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.recording.recording_reader import Recording
-from tfscale.console.sources import Inbox
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)

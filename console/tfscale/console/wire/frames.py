@@ -80,8 +80,10 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "is_held", "is_stopped", "link_use", "misses_neighbour")
+    __slots__ = ("cores", "counters", "gpu_count", "is_held", "is_stopped", "link_use", "misses_neighbour")
+    cores: float | None
     counters: Counters
+    gpu_count: int
     is_held: bool
     is_stopped: bool
     link_use: float | None
@@ -151,22 +153,18 @@ def _counters(message: Message, at: float) -> dict[str, Any]:
         message.ClearField(name)
     data = message.SerializeToString()
     rest = parsed(telemetry_pb2.Frame, data)
-    has_host = rest.HasField("host")
+    host, usage = rest.host, rest.host.task
     # Fields that a newer agent has added are left, too: they are no counters.
-    counters = ArrivedCounters(data if has_host or rest.gpus else b"")
+    counters = ArrivedCounters(data if rest.HasField("host") or rest.gpus else b"")
     return {
         "counters": counters,
-        "is_held": has_host and _is_held(rest.host.task),
-        "is_stopped": has_host and rest.host.task.stopped > 0,
-        "misses_neighbour": any(
-            each.HasField("reached") and at - each.reached > UNHEARD for each in rest.host.neighbours
-        ),
-        "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
+        "cores": _known_value(usage, "cpu"),
+        "gpu_count": len(rest.gpus),
+        "is_held": bool(usage.traced or usage.blocked or usage.frozen or usage.stands_at),
+        "is_stopped": usage.stopped > 0,
+        "misses_neighbour": any(each.HasField("reached") and at - each.reached > UNHEARD for each in host.neighbours),
+        "link_use": max((link.busy for link in host.links), default=None),
     }
-
-
-def _is_held(task: telemetry_pb2.TaskUsage) -> bool:
-    return bool(task.traced or task.blocked or task.frozen or task.stands_at)
 
 
 @lru_cache(maxsize=_TASKS)

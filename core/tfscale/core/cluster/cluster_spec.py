@@ -1,7 +1,6 @@
-"""The cluster spec: the address of each task and of its agent, the speed of its link, the price of a GPU, recovery.
+"""Cluster spec: the address of each task and of its agent, the speed of its link, the price of a GPU, recovery.
 
-It is read from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
-environment as it is. docs/reference/cluster.md shows every key.
+`file/` reads it from a cluster file or from `TF_CONFIG`.
 """
 
 from __future__ import annotations
@@ -9,24 +8,18 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import json
-import os
 import re
-import socket
-import tomllib
-from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.cluster.gpu_price import GpuPrice, parse_gpu_price
-from tfscale.core.cluster.recovery_policy import RecoveryPolicy, parse_recovery
-from tfscale.core.cluster.task import Role, Task, parse_role
+from tfscale.core.cluster.gpu_price import GpuPrice
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
 
 DEFAULT_AGENT_PORT = 7070
-_EVALUATOR_PORT = 2222
-"""First port tried for an evaluator whose address nobody has given, and nobody uses."""
 
 
 class ClusterError(UsageError):
@@ -56,7 +49,7 @@ class Address:
 
 NOWHERE = Address("127.0.0.1", 0)
 """Address of a task that belongs to no cluster."""
-_ALONE = "alone"
+ALONE_NAME = "alone"
 """Value of `cluster` in the document of such a task."""
 
 
@@ -97,10 +90,6 @@ class ClusterSpec:
     """None: no task is started again unasked."""
     spares: Mapping[Address, Address] = field(default_factory=dict)
     """Address of each agent that holds no task in the file, and the address of a task that it takes."""
-    written: ClusterSpec | None = None
-    """Spec as the file has it, where tasks sit elsewhere (`placement/placement.py` beside it)."""
-    placed_in: int = 0
-    """Generation of the placement in which they do."""
 
     @property
     def lead(self) -> Task:
@@ -122,15 +111,10 @@ class ClusterSpec:
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
     def to_json(self) -> str:
-        """Return the JSON form of the spec's file, without program, TLS and recovery: they concern agents alone.
-
-        It has the tasks where the file has them.
-        """
-        if self.written is not None:
-            return self.written.to_json()
+        """Return the JSON form of the spec's file, without program, TLS and recovery: they concern agents alone."""
         document: dict[str, Any] = {
             "name": self.name,
-            "cluster": _ALONE if self.is_alone else self._addresses(),
+            "cluster": ALONE_NAME if self.is_alone else self._addresses(),
             "agents": {str(task): str(address) for task, address in self.agents.items()},
             "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
         }
@@ -148,198 +132,9 @@ class ClusterSpec:
         return by_role
 
 
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "recovery", "spares"}
-
-
-def load_cluster(path: Path) -> ClusterSpec:
-    """Read a cluster file, TOML or JSON by its suffix (anything but .json is TOML).
-
-    Raises ClusterError, whose message is one line.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ClusterError(f"{path}: no such cluster file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterError(f"{path}: cannot be read: {error}") from None
-    try:
-        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ClusterError(f"{path}: not {kind}: {error}") from None
-    return parse_cluster(document, name=_run_name(path), where=str(path), base=path.parent)
-
-
-def _run_name(path: Path) -> str:
-    """Return the stem of the file, without characters that a folder's name cannot have."""
-    return re.sub(r"[^\w.-]+", "-", path.stem).lstrip(".-") or "cluster"
-
-
-def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
-    """Return the cluster in `TF_CONFIG`, and the task that it names for this host, None where it names none.
-
-    Raises ClusterError where `TF_CONFIG` is absent or malformed.
-    """
-    text = environment.get("TF_CONFIG")
-    if not text:
-        raise ClusterError("no cluster: TF_CONFIG is not set")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ClusterError(f"TF_CONFIG: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise ClusterError('TF_CONFIG: must be an object with "cluster" and "task"')
-    own_keys = {key: document[key] for key in _KEYS if key in document}
-    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path())
-    own = document.get("task")
-    if own is None:
-        return spec, None
-    task = _own_task(own)
-    if task == Task(Role.EVALUATOR, 0) and task not in spec.tasks:
-        spec = _with_evaluator(spec, task)
-    if task not in spec.tasks:
-        raise ClusterError(f"TF_CONFIG: task {task} is not in its cluster, which has {', '.join(map(str, spec.tasks))}")
-    return spec, task
-
-
-def _own_task(own: object) -> Task:
-    if not isinstance(own, dict) or not isinstance(own.get("type"), str):
-        raise ClusterError('TF_CONFIG: task must be an object with "type" and "index"')
-    index = own.get("index", 0)
-    try:
-        return Task(parse_role(own["type"]), int(index))
-    except UsageError as error:
-        raise ClusterError(f"TF_CONFIG: task: {error}") from None
-    except (TypeError, ValueError, OverflowError):
-        raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
-
-
-def _with_evaluator(spec: ClusterSpec, own: Task) -> ClusterSpec:
-    """Add the evaluator of this host, which TF_CONFIG need not name in its cluster: nobody connects to its address."""
-    host, taken = socket.gethostname(), {*spec.tasks.values(), *spec.agents.values()}
-    place, agent = (_free_address(host, first, taken) for first in (_EVALUATOR_PORT, DEFAULT_AGENT_PORT))
-    tasks = dict(sorted({**spec.tasks, own: place}.items()))
-    return replace(spec, tasks=tasks, agents={**spec.agents, own: agent})
-
-
-def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
-    """Return the spec of a parsed cluster file; relative paths in it start from the folder `base`.
-
-    Raises ClusterError, whose message begins with `where`.
-    """
-    try:
-        return _parse(document, name, base)
-    except UsageError as error:
-        raise ClusterError(f"{where}: {error}") from None
-
-
-def _parse(document: object, name: str, base: Path) -> ClusterSpec:
-    top = _table(document, "the file")
-    _refuse_unknown(top, _KEYS, "the file")
-    if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
-        raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
-    tasks = _parse_tasks(top.get("cluster"))
-    given = {
-        _member(key, tasks, "[agents]"): parse_address(value, f'[agents] "{key}"')
-        for key, value in _table(top.get("agents", {}), "[agents]").items()
-    }
-    spares = _parse_spares(_table(top.get("spares", {}), "[spares]"), tasks)
-    agents = _all_agents(tasks, given, {*tasks.values(), *given.values(), *spares, *spares.values()})
-    _refuse_duplicates(tasks, agents, spares)
-    recovery = parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None
-    _refuse_more_than_all(recovery, tasks)
-    links = {}
-    for key, value in _table(top.get("links", {}), "[links]").items():
-        links[key if key == "default" else str(_member(key, tasks, "[links]"))] = _parse_speed(value, key)
-    return ClusterSpec(
-        name=name,
-        tasks=tasks,
-        agents=agents,
-        link_speeds=links,
-        program=_parse_program(_table(top.get("program", {}), "[program]")),
-        tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
-        gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
-        recovery=recovery,
-        spares=spares,
-    )
-
-
-def _parse_tasks(cluster: object) -> dict[Task, Address]:
-    if cluster == _ALONE:
-        return {Task(Role.WORKER, 0): NOWHERE}
-    tasks: dict[Task, Address] = {}
-    for key, addresses in _table(cluster, "[cluster]").items():
-        role = parse_role(key)
-        if not isinstance(addresses, list):
-            raise UsageError(f'[cluster] {key} must be a list of "host:port"')
-        for index, address in enumerate(addresses):
-            task = Task(role, index)
-            if task in tasks:
-                raise UsageError(f"[cluster] {key}: {task} is there twice (master and chief are the same)")
-            tasks[task] = parse_address(address, f"[cluster] {key}[{index}]")
-    if not tasks:
-        raise UsageError('[cluster] names no task: write for example worker = ["10.0.0.2:2222", "10.0.0.3:2222"]')
-    count = Counter(task.role for task in tasks)
-    for role in (Role.CHIEF, Role.DISPATCHER):
-        if count[role] > 1:
-            raise UsageError(f"[cluster] {role}: there can be only one")
-    if bool(count[Role.DISPATCHER]) != bool(count[Role.DATAWORKER]):
-        missing = next(role for role in (Role.DISPATCHER, Role.DATAWORKER) if not count[role])
-        raise UsageError(f"[cluster] {missing} is missing: a tf.data service has one dispatcher, and dataworkers")
-    return dict(sorted(tasks.items()))
-
-
-def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> dict[Address, Address]:
-    """Return the task's address of each spare; a file that names none means the spare's host and the lead's port."""
-    _refuse_unknown(table, {"agents", "tasks"}, "[spares]")
-    if not table:
-        return {}
-    if NOWHERE in tasks.values():
-        raise UsageError("[spares]: a task that belongs to no cluster has none")
-    agents = _addresses(table.get("agents"), "agents")
-    port = next(iter(tasks.values())).port
-    places = _addresses(table["tasks"], "tasks") if "tasks" in table else [Address(each.host, port) for each in agents]
-    if len(places) != len(agents):
-        raise UsageError(f"[spares] tasks has {len(places)} addresses, and agents {len(agents)}: give one for each")
-    if twice := [agent for agent, count in Counter(agents).items() if count > 1]:
-        raise UsageError(f"[spares] agents names {twice[0]} twice: each needs its own address")
-    return dict(zip(agents, places, strict=True))
-
-
-def _all_agents(
-    tasks: Mapping[Task, Address], given: Mapping[Task, Address], taken: Collection[Address]
-) -> dict[Task, Address]:
-    """Return the agent of each task: the one that is given, else the next free port of the task's host from 7070 on.
-
-    Whoever reads the same file finds the same ports.
-    """
-    agents: dict[Task, Address] = {}
-    ports: dict[str, int] = {}
-    for task, address in tasks.items():
-        agents[task] = given.get(task) or _free_address(
-            address.host, ports.get(address.host, DEFAULT_AGENT_PORT), taken
-        )
-        if task not in given:
-            ports[address.host] = agents[task].port + 1
-    return agents
-
-
-def _free_address(host: str, first: int, taken: Collection[Address]) -> Address:
+def free_address(host: str, first: int, taken: Collection[Address]) -> Address:
     """Return the address of a host with the first port from `first` on that is not taken."""
     return next(address for port in itertools.count(first) if (address := Address(host, port)) not in taken)
-
-
-def _addresses(value: object, key: str) -> list[Address]:
-    if not isinstance(value, list):
-        raise UsageError(f'[spares] {key} must be a list of "host:port"')
-    return [parse_address(each, f"[spares] {key}[{place}]") for place, each in enumerate(value)]
-
-
-def _refuse_more_than_all(recovery: RecoveryPolicy | None, tasks: Mapping[Task, Address]) -> None:
-    fewest, count = recovery and recovery.min_workers, sum(task.role is Role.WORKER for task in tasks)
-    if fewest and fewest > count:
-        raise UsageError(f"[recovery] min_workers is {fewest}, and [cluster] has {count} workers")
 
 
 def parse_address(value: object, where: str = "address") -> Address:
@@ -349,75 +144,3 @@ def parse_address(value: object, where: str = "address") -> Address:
     if not match[2].isdecimal() or not 1 <= int(match[2]) <= 65535:
         raise UsageError(f"{where}: port {match[2]!r} of {value!r} is not a number from 1 to 65535")
     return Address(match[1].strip("[]"), int(match[2]))
-
-
-def _parse_speed(value: object, key: str) -> float:
-    match = re.fullmatch(r"([\d.]+)\s*([kmgt]?)bit/s", value.strip().lower()) if isinstance(value, str) else None
-    try:
-        speed = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    except ValueError:
-        speed = 0.0
-    if speed <= 0:
-        raise UsageError(f'[links] {key}: {value!r} is not a speed: write for example "10Gbit/s"')
-    return speed
-
-
-def _parse_program(table: Mapping[str, Any]) -> ProgramSpec:
-    _refuse_unknown(table, {"command", "directory", "environment"}, "[program]")
-    command = table.get("command", [])
-    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
-        raise UsageError('[program] command must be a list of words, for example ["python", "train.py"]')
-    directory = table.get("directory")
-    if directory is not None and not isinstance(directory, str):
-        raise UsageError("[program] directory must be a path")
-    environment = _table(table.get("environment", {}), "[program] environment")
-    for key, value in environment.items():
-        if not isinstance(value, str | int | float):
-            raise UsageError(f"[program] environment {key} must be a string or a number")
-    return ProgramSpec(tuple(command), directory, {key: str(value) for key, value in environment.items()})
-
-
-def _parse_tls(table: Mapping[str, Any], base: Path) -> Tls:
-    names = ("ca", "certificate", "key")
-    _refuse_unknown(table, {*names, "roles"}, "[tls]")
-    for name in names:
-        if not isinstance(table.get(name), str):
-            raise UsageError(f"[tls] {name} is missing: give the path of a PEM file")
-    if (roles := table.get("roles", "on")) not in ("on", "off"):
-        raise UsageError(f'[tls] roles: {roles!r} must be "on" or "off"')
-    ca, certificate, key = (base / table[name] for name in names)
-    return Tls(ca, certificate, key, roles == "on")
-
-
-def _table(value: object, where: str) -> Mapping[str, Any]:
-    if value is None:
-        raise UsageError(f"{where} is missing")
-    if not isinstance(value, dict):
-        raise UsageError(f"{where} must be a table")
-    return value
-
-
-def _member(key: str, tasks: Mapping[Task, Address], where: str) -> Task:
-    task = Task.parse(key)
-    if task not in tasks:
-        raise UsageError(f"{where} {key!r}: the cluster has no such task, only {', '.join(map(str, tasks))}")
-    return task
-
-
-def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], where: str) -> None:
-    for key in table:
-        if key not in allowed:
-            raise UsageError(f"{where} has no key {key!r}: use one of {', '.join(sorted(allowed))}")
-
-
-def _refuse_duplicates(
-    tasks: Mapping[Task, Address], agents: Mapping[Task, Address], spares: Mapping[Address, Address]
-) -> None:
-    everywhere = [*tasks.values(), *agents.values(), *spares, *spares.values()]
-    for address, count in Counter(everywhere).items():
-        if count > 1:
-            users = [f"{task}" for task in tasks if tasks[task] == address]
-            users += [f"the agent of {task}" for task in agents if agents[task] == address]
-            users += [f"the spare {spare}" for spare, place in spares.items() if address in (spare, place)]
-            where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
-            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")

@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import dataclass
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.placement.placement import file_spec
 from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
 
 ALONE = "alone"
@@ -57,7 +58,7 @@ def fingerprint_of(spec: ClusterSpec) -> str:
     Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
     agents, which a console may reach through a tunnel. Nor does it matter where a task sits now.
     """
-    spec = spec.written or spec
+    spec = file_spec(spec)
     if spec.is_alone:
         return ALONE
     training = [task for task in spec.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]

@@ -41,6 +41,16 @@ class Frame:
         return bool(self.host and self.host.task and self.host.task.is_held)
 
     @property
+    def cores(self) -> float | None:
+        """Cores that the task's processes use; None unknown."""
+        return self.host.task.cpu if self.host and self.host.task else None
+
+    @property
+    def gpu_count(self) -> int:
+        """Number of the host's GPUs, by NVML."""
+        return len(self.gpus)
+
+    @property
     def link_use(self) -> float | None:
         """Share of the time in which the busiest link to a peer was busy; None without a link."""
         return max((link.busy for link in self.host.links), default=None) if self.host else None

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.learning.lost_gradients import MOST_SKIPPED, Whose, lost_gradients
 from tfscale.console.analysis.learning.non_finite import not_finite
-from tfscale.console.analysis.remedies import first_step
 from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus

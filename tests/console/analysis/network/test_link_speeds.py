@@ -9,7 +9,8 @@ import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.network.link_speeds import LinkSpeeds
 from tfscale.console.analysis.phase_simulation import Simulation
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.host_sample import HostSample, Interface
 
 HOST = HostSample(0.5, 2, 1.0, 1 << 30, 8 << 30, 0)

@@ -13,7 +13,8 @@ from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import Limit, SaturationWatch, limits
-from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import GpuSample, HostSample, Interface

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address, parse_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.placement.place_rule import may_decide, moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import (
     Placement,

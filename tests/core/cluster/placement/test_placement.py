@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, parse_address, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, parse_address
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.placement.placement import (
     Placement,
     PlacementError,
     file_placement,
+    file_spec,
     parse_placement,
+    placed_in,
     placed_spec,
 )
 from tfscale.core.cluster.task import Task
@@ -50,7 +53,7 @@ def test_the_fingerprint_and_the_file_stay_as_they_are_wherever_tasks_sit() -> N
     assert fingerprint_of(spec) == fingerprint_of(cluster())
     assert spec.to_json() == cluster().to_json()
     again = placed_spec(spec, placement(worker_0="a", worker_1="b", worker_2="d"))
-    assert (again.written, again.placed_in) == (cluster(), 5)
+    assert (file_spec(again), placed_in(again)) == (cluster(), 5)
     assert placement(worker_0="a", worker_1="b", worker_2="d").seats == again.agents
     assert placed_spec(again, file_placement(again)) == cluster()
 

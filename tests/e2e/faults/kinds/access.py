@@ -13,7 +13,8 @@ from typing import Any
 
 import grpc
 from certificates import Issuer
-from tfscale.core.cluster.cluster_spec import Tls, load_cluster
+from tfscale.core.cluster.cluster_spec import Tls
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 from faults import orders

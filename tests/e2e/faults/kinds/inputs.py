@@ -16,7 +16,7 @@ from tfscale.agent import wire as agent_wire
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.supervision.shim_state import ShimState
 from tfscale.console.wire import calls, frames
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY, tokens_of
 from tfscale.core.errors import TfscaleError
 from tfscale.core.wire.convert import WireError

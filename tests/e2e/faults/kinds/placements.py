@@ -12,7 +12,8 @@ from signal import SIGKILL
 import grpc
 from certificates import Issuer
 from tfscale.core.access.caller_role import CallerRole
-from tfscale.core.cluster.cluster_spec import ClusterSpec, load_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import placement_pb2, placement_pb2_grpc

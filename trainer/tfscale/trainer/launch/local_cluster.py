@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import Address, load_cluster
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.local.loopback_cluster import write_local_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task

@@ -75,7 +75,7 @@ class Probe:
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
-        self._reader = StepReader(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
+        self._reader = StepReader(self.recorder.sites.all, self.recorder.graphs.row_kinds, self._assembler)
         self._gradients = GradientWatch()
         self._clock = ClockWatch()
         self._timeless = 0
@@ -97,7 +97,7 @@ class Probe:
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
         atexit.register(self._end_untrained)
-        with self.recorder.own_work():
+        with self.recorder.switch.own_work():
             tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
             tpu_hooks.install(self._patches)
@@ -105,7 +105,7 @@ class Probe:
 
     def install_keras(self, module: str) -> None:
         """Put the hooks into a module of Keras."""
-        with self.recorder.own_work():
+        with self.recorder.switch.own_work():
             self._keras.install(module)
 
     def report_to(self, make: Callable[[], Sink]) -> None:
@@ -154,7 +154,7 @@ class Probe:
 
     def _give_up(self) -> None:
         """Measure no more, and take the hooks back."""
-        self.recorder.disable()
+        self.recorder.switch.disable()
         self._parameter_server.stop()
         self._patches.undo()
 
@@ -169,7 +169,7 @@ class Probe:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Read and report nothing in this block; functions that are traced in it have no stamps."""
-        with self._reading, self.recorder.paused():
+        with self._reading, self.recorder.switch.paused():
             yield
 
     def flush(self) -> None:
@@ -205,7 +205,7 @@ class Probe:
                 break
         while not self._stop.wait(self.period):
             with contextlib.suppress(Exception):
-                self.recorder.forget()
+                self.recorder.graphs.forget()
 
     def _end_untrained(self) -> None:
         """Report a script that ends without a step for a reason that is known; a thread of its own never started."""
@@ -256,8 +256,8 @@ class Probe:
             self._timeless = _TIMELESS
             rows, eager = self._reader.set_clock(rows, eager, by, time.time())
         steps = self._reader.read(rows, eager, [] if by else _intervals(changes), horizon)
-        if self.recorder.gradient_checks.are_made:
-            found = self.recorder.gradient_checks.drain()
+        if self.recorder.graphs.gradient_checks.are_made:
+            found = self.recorder.graphs.gradient_checks.drain()
             self._gradients.note(found, steps, self._assembler.sequence, horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
@@ -297,9 +297,9 @@ class Probe:
             self._status = replace(self._status, devices=seen_devices())
         self._status = replace(
             self._status.after(steps),
-            xla=self.recorder.xla_seen,
+            xla=self.recorder.compiled.are_seen,
             own_input=self._assembler.own_input,
-            dtensor=self.recorder.dtensor_seen,
+            dtensor=self.recorder.graphs.dtensor_seen,
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
@@ -315,12 +315,12 @@ class Probe:
         # Those that were entered are counted after the rows were read: what was left had been entered before.
         if self.recorder.entered != self._entered:
             self._entered, self._entered_at = self.recorder.entered, time.time()
-        self._left += self.recorder.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
+        self._left += self.recorder.graphs.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
         if lost:
             self._left = self._entered
 
     def _collective(self) -> Collective:
-        return Collective(self._entered, self._left, self._entered_at, self.recorder.is_between_steps)
+        return Collective(self._entered, self._left, self._entered_at, self.recorder.eager.is_between_steps)
 
     def _send(self, report: ProbeReport) -> None:
         """Send the report to every sink, unless it has nothing new."""

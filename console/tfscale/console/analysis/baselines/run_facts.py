@@ -149,7 +149,8 @@ class RunIdentity:
     def fold(self, task: str, frame: Frame) -> None:
         """Note the hardware below a task, once it is known."""
         known = self._hardware.get(task)
-        if frame.host is not None and (known is None or (frame.gpus and not known[1])):
+        # NVML may answer late. What is known is not decoded again, as the counters of a frame would be here.
+        if (known is None or (frame.gpu_count and not known[1])) and frame.host is not None:
             self._hardware[task] = frame.host.cores, tuple(sorted(gpu.name for gpu in frame.gpus))
 
     def attempt(self, tasks: Sequence[str], observed: Mapping[str, ObservedTask]) -> str:

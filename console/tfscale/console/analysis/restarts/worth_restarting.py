@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tfscale.console.analysis.causes.cause_rules import CLOCK, DEVICE, UNKNOWN
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.recovery_policy import OnStraggler
@@ -30,11 +31,6 @@ and the first graphs up to a minute and a half)."""
 _LEAST_SEVERITY = "serious"
 _HALF = 0.5
 """Share of the expected gain that a restart must have brought to be repeated (chosen)."""
-_IN_THE_WAY = (
-    *("cut_off", "crash", "blocked", "unreachable", "hang", "still", "not_started", "not_trained", "not_finite"),
-    *("empty_batches", "unused_gpus", "slow_link"),
-)
-"""Kinds of findings beside which no worker is restarted for being slow: they hold it up, forbid it, or explain more."""
 _OWN_PROCESS = frozenset({"host", UNKNOWN, DEVICE})
 _MENDED: Mapping[OnStraggler, frozenset[str]] = {
     OnStraggler.TELL: frozenset(),
@@ -74,7 +70,7 @@ def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
     """
     present = [each for each in diagnoses if each.end is None]
     stragglers = [each for each in present if each.kind == "straggler"]
-    if len(stragglers) != 1 or any(each.kind in _IN_THE_WAY for each in present):
+    if len(stragglers) != 1 or any(kind_of(each).forbids_restart for each in present):
         return None
     slow = stragglers[0]
     if SEVERITIES.index(slow.severity) < SEVERITIES.index(_LEAST_SEVERITY):

@@ -15,6 +15,9 @@ from tfscale.console.analysis.baselines.run_facts import RunIdentity, Trained, W
 from tfscale.console.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
 from tfscale.console.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.console.analysis.causes.vitals import Samples, Vitals
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.finding_kinds import kind_of
+from tfscale.console.analysis.findings import by_severity
 from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
 from tfscale.console.analysis.run.goodput import Goodput
 from tfscale.console.analysis.run.load import Load
@@ -87,6 +90,13 @@ class ClusterContext:
     def describe(self, task: str, description: Description) -> None:
         """Note what the agent of a task says about itself."""
         self._identity.describe(task, description)
+
+    def charge_standstill(self, diagnoses: Iterable[Diagnosis], condition: ClusterCondition) -> None:
+        """Charge the time of a stillness, in the goodput, to the gravest of the `diagnoses` that explains it."""
+        stops = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training]
+        if stops and (still := condition.stillness) is not None:
+            charge = kind_of(min(stops, key=by_severity)).charges
+            self._goodput.stood_still(str(charge), still.since, still.since + still.seconds)
 
     @property
     def spent(self) -> Mapping[str, float]:

@@ -31,19 +31,20 @@ BUCKETS = (
     "evaluation",
     "lost_progress",
     "recovery",
+    "standstill",
     "stragglers",
     "unknown",
 )
 """Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
+`standstill`: time without a step that a finding explains, as a hang or a host that is cut off.
 `lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains, or is idle."""
 
 _KINDS = {
     ActivityKind.COMPILE: "compile",
     ActivityKind.CHECKPOINT: "checkpoint",
     ActivityKind.EVALUATION: "evaluation",
-    ActivityKind.IDLE: "unknown",
 }
-"""Buckets of activities; of several at once the first counts."""
+"""Buckets of activities that explain why no step is made; of several at once the first counts."""
 
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
@@ -72,6 +73,12 @@ class Goodput:
     _highest: int = -1
     """The highest global step so far."""
     _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)
+    _standstills: dict[float, tuple[str, float]] = field(default_factory=dict)
+    """Times without a step that a finding explains: (bucket, end) by begin, Unix seconds."""
+
+    def stood_still(self, bucket: str, begin: float, end: float) -> None:
+        """Charge a bucket with the time from `begin` to `end`, Unix seconds, in which no step is made."""
+        self._standstills[begin] = bucket, end
 
     def started(self, at: float | None) -> None:
         """Note that a task was started at `at`, Unix seconds; the run began with the first one."""
@@ -115,6 +122,9 @@ class Goodput:
             key: activity
             for key, activity in self._activities.items()
             if activity.end is None or activity.end > self._reached
+        }
+        self._standstills = {
+            begin: (bucket, end) for begin, (bucket, end) in self._standstills.items() if end > self._reached
         }
 
     @property
@@ -163,6 +173,9 @@ class Goodput:
             share = min(1.0, outside / known) if known > 0 else 0.0
             for bucket, seconds in done.items():
                 self._spent[bucket] += seconds * share
+            # A worker that is stuck within a step makes this step, and the others' wait in it, as long.
+            stood = done.get("standstill", 0.0) * (1 - share)
+            self._spent["standstill"] += spans.take_within(row, stood)
             self._spent[otherwise if row == 0 else "unknown"] += outside - known * share
         if is_new:
             self._spent[otherwise] += spans.take_wait(0)
@@ -170,6 +183,7 @@ class Goodput:
     def _is_interrupted(self, spans: _Spans) -> NDArray[np.bool_]:
         """Return (k,) True where an activity begins in the span of a step, or ends in it."""
         times = [(each.begin, math.inf if each.end is None else each.end) for each in self._activities.values()]
+        times += [(begin, end) for begin, (_, end) in self._standstills.items()]
         first, last = np.searchsorted(spans.end, np.array(times or [(math.inf, math.inf)]).T)
         found = np.zeros(len(spans.end) + 1, bool)
         found[first] = found[last] = True
@@ -180,7 +194,7 @@ class Goodput:
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
         once = ~repeated
         within = spans.end - spans.begin - spans.taken
-        fetch = fresh.phases[2].mean(axis=1)
+        fetch = np.minimum(fresh.phases[2].mean(axis=1), np.maximum(within - spans.waited, 0.0))
         self._spent["lost_progress"] += float(within[repeated].sum())
         self._spent["input"] += float(fetch[once].sum())
         self._spent["stragglers"] += float(spans.waited[once].sum())
@@ -191,17 +205,21 @@ class Goodput:
 
     def _activity_seconds(self, begin: float, end: float) -> dict[str, float]:
         """Return the seconds of [begin, end] in which some task did something else, by bucket."""
-        left, done = [(begin, end)] if end > begin else [], {}
-        for kind, bucket in _KINDS.items():
-            busy = [
-                (activity.begin, end if activity.end is None else activity.end)
-                for activity in self._activities.values()
-                if activity.kind is kind
-            ]
+        left: list[Interval] = [(begin, end)] if end > begin else []
+        done: dict[str, float] = {}
+        explained = [(bucket, self._busy(kind, end)) for kind, bucket in _KINDS.items()]
+        for begun, (bucket, until) in self._standstills.items():
+            explained.append((bucket, [(begun, until)]))
+        for bucket, busy in [*explained, ("unknown", self._busy(ActivityKind.IDLE, end))]:
             rest = without(left, busy)
-            done[bucket] = total(left) - total(rest)
+            done[bucket] = done.get(bucket, 0.0) + total(left) - total(rest)
             left = rest
         return done
+
+    def _busy(self, kind: ActivityKind, end: float) -> list[Interval]:
+        """Return when tasks had activities of a kind; of one that lasts, up to `end`, Unix seconds."""
+        activities = (activity for activity in self._activities.values() if activity.kind is kind)
+        return [(each.begin, end if each.end is None else each.end) for each in activities]
 
 
 @dataclass(slots=True)
@@ -246,6 +264,13 @@ class _Spans:
         self.waited[row] -= waited
         self.taken[row] += between + waited
         return between + waited
+
+    def take_within(self, row: int, most: float) -> float:
+        """Take at most so many seconds out of a step and the wait in it, and return their number."""
+        seconds = max(0.0, min(most, float(self.end[row] - self.begin[row] - self.taken[row])))
+        self.waited[row] -= min(seconds, float(self.waited[row]))
+        self.taken[row] += seconds
+        return seconds
 
     def take_wait(self, row: int) -> float:
         """Take the rest of the wait out of the step, and return its seconds."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tfscale.console.analysis.findings import Findings, by_sentence, is_calm
-from tfscale.console.analysis.remedies import Remedy, for_cluster, for_stragglers
 from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.remedies import Remedy, for_cluster, for_stragglers
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.records.diagnosis import Diagnosis
 

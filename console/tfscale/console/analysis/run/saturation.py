@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfscale.console.analysis import remedies
 from tfscale.console.analysis.causes.vitals import Vitals, middle
-from tfscale.console.analysis.remedies import Remedy
+from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.remedies import Remedy
 from tfscale.core.cluster.task import CLUSTER, Role, Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import bit_rate
@@ -20,7 +20,7 @@ COMMUNICATION = 0.30
 """Share of the step that the all-reduce takes (chosen)."""
 FULL = 0.80
 """Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
-(tests/e2e/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
+(tests/e2e/causes/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
 INPUT = 0.20
 """Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
 COMPUTE = 0.70

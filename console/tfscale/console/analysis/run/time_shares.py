@@ -10,8 +10,8 @@ from tfscale.console.analysis.run.goodput import Goodput
 
 WINDOW, _LEAST = 60.0, 20.0
 """Seconds over which shares are measured, and how many there must be (chosen: steps of 5 s are known to a tenth)."""
-_OTHERWISE = ("start", "recovery", "lost_progress")
-"""Buckets of a start or a restart, which is over when there are steps to look at."""
+_OTHERWISE = ("start", "recovery", "standstill", "lost_progress")
+"""Buckets of a start, a restart or a standstill: these are over when there are steps to look at."""
 
 
 @dataclass(slots=True)

@@ -27,9 +27,6 @@ _CLOCK_SET = 30.0
 """Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
 host was suspended (chosen: an agent that is held up is late by seconds)."""
 
-_GPU_FRAMES = 16
-"""Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
-
 IDLE_CORES = 0.05
 """Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
 
@@ -164,7 +161,8 @@ class ObservedTask:
         """Take in a frame of the task's agent."""
         self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
-        self._count_gpus(frame)
+        if frame.probe is not None and frame.probe.devices is not None:
+            self.gpus = max(self.gpus, frame.gpu_count)
         was_set = self._follow_clock(frame)
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
@@ -178,18 +176,12 @@ class ObservedTask:
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
         self.held = frame.counters if frame.is_held else None
-        self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
+        self.cores = frame.cores
         is_idle = self.cores is not None and self.cores <= IDLE_CORES
         self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch, learns_gaps=not was_set)
-
-    def _count_gpus(self, frame: Frame) -> None:
-        """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
-        is_due = frame.probe != self.probe or frame.sequence % _GPU_FRAMES == 0
-        if frame.probe is not None and frame.probe.devices is not None and is_due:
-            self.gpus = max(self.gpus, len(frame.gpus))
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:

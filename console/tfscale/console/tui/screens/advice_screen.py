@@ -10,9 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
-from tfscale.console.analysis.remedies import MOSTLY, Remedy, first_step
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.run.load import Load, load_of
 from tfscale.console.analysis.run.recommendations import Recommendations, recommend, speedup
+from tfscale.console.analysis.run.remedies import MOSTLY, Remedy
 from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
@@ -62,9 +62,27 @@ def may_move(spec: ClusterSpec) -> bool:
     return bool(spec.spares) or (spec.recovery is not None and spec.recovery.min_workers is not None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedCluster(ClusterSpec):
+    """Cluster whose tasks sit where a placement has them."""
+
+    file: ClusterSpec
+    """Cluster of the file that the placement is about."""
+    placement: Placement
+
+    def to_json(self) -> str:
+        """Return the JSON form of the cluster's file, which has the tasks where the file has them."""
+        return self.file.to_json()
+
+
 def file_spec(spec: ClusterSpec) -> ClusterSpec:
     """Return the spec as the cluster file has it."""
-    return spec.written or spec
+    return spec.file if isinstance(spec, PlacedCluster) else spec
+
+
+def placed_in(spec: ClusterSpec) -> int:
+    """Return the generation of the placement in which the tasks sit where the spec has them; 0 for the file."""
+    return spec.placement.generation if isinstance(spec, PlacedCluster) else 0
 
 
 def file_placement(spec: ClusterSpec) -> Placement:
@@ -88,14 +106,13 @@ def placed_spec(spec: ClusterSpec, placement: Placement) -> ClusterSpec:
     if not placement.generation:
         return written
     moved = {str(task) for task, agent in written.agents.items() if placement.seats.get(task) != agent}
-    return replace(
-        written,
-        tasks={task: addresses[agent] for task, agent in placement.seats.items()},
-        agents=dict(placement.seats),
-        link_speeds={name: speed for name, speed in written.link_speeds.items() if name not in moved},
-        written=written,
-        placed_in=placement.generation,
-    )
+    moving = {
+        "tasks": {task: addresses[agent] for task, agent in placement.seats.items()},
+        "agents": dict(placement.seats),
+        "link_speeds": {name: speed for name, speed in written.link_speeds.items() if name not in moved},
+    }
+    staying = {each.name: getattr(written, each.name) for each in fields(written)}
+    return PlacedCluster(**(staying | moving), file=written, placement=placement)
 
 
 def parse_placement(text: str, spec: ClusterSpec) -> Placement:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tfscale.trainer.probe.graph.structures import descendants, ops_in, updates_fed_by, variable_updates
-from tfscale.trainer.probe.rows.spans import Counter, Site
+from tfscale.core.cluster.strategy import LOCAL
+from tfscale.trainer.probe.graph.structures import (
+    dense_bytes,
+    descendants,
+    fixed_bytes,
+    iterations,
+    ops_in,
+    replica_tensors,
+    sparse_gradients,
+    updates_fed_by,
+    variable_updates,
+    wire_type,
+)
+from tfscale.trainer.probe.rows.spans import Counter, Distribution, Site
+
+
+class RunPlace(NamedTuple):
+    """Place in the program that makes steps, or parts of steps."""
+
+    distribution: Distribution
+    key: Hashable
+    """Identity of the place: the same whenever the same lines run."""
+    is_optimizer: bool = False
+    """True for an optimizer outside of `Strategy.run`."""
+    compiled: bool = False
+    """True for a function that XLA compiles."""
 
 
 class Reduction(NamedTuple):
@@ -26,6 +51,23 @@ class Reduction(NamedTuple):
         return ops_in(self.stamp.graph, self.results)
 
 
+class UnresolvedReductions:
+    """Reductions in another graph than their run: it is unknown yet whether updates of variables wait for these."""
+
+    def __init__(self) -> None:
+        self._reductions: list[Reduction] = []
+
+    def add(self, reductions: list[Reduction]) -> None:
+        """Add reductions whose graph is being traced."""
+        self._reductions += reductions
+
+    def resolve(self) -> None:
+        """Decide for all of them whether updates wait, once rows show that their graphs have been traced."""
+        unresolved, self._reductions = self._reductions, []
+        for reduction in unresolved:
+            reduction.site.overlaps_updates = not updates_fed_by(reduction.ops)
+
+
 @dataclass
 class TracedRun:
     """Observations inside one run, while it was traced or while it went on eagerly."""
@@ -42,7 +84,28 @@ class TracedRun:
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""
     variables: list[tuple[str, ...]] = field(default_factory=list)
-    """Names of the variables that these are of, for each call that has computed some."""
+    """Names of the variables whose gradients each call has computed."""
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches that a loop inside of the run computes gradients of, one after the other."""
+        return 1 if self.loop is None else iterations(self.loop)
+
+
+def reduction_traits(handed: Any, distribution: Distribution, *, gathers: bool, in_run: bool) -> dict[str, Any]:
+    """Return the traits of the site of a reduction, or of a gather, by the tensors that are `handed` to it."""
+    replica, sparse = replica_tensors(handed)[0], sparse_gradients(handed)
+    return {
+        "bytes": fixed_bytes(replica),
+        "gathered": fixed_bytes(replica if gathers else replica_tensors(sparse)[0]),
+        "gathers_more": gathers or bool(sparse),
+        "dense_bytes": dense_bytes(sparse),
+        "wire_type": wire_type(replica),
+        "in_run": in_run,
+        "overlaps_updates": not in_run,
+        "collective": distribution.replicas > 1,
+        "local": distribution.collective == LOCAL,
+    }
 
 
 def changes_variables(run: TracedRun) -> bool:

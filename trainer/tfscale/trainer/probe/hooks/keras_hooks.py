@@ -55,7 +55,7 @@ class KerasHooks:
                 return method(optimizer, *args, **kwargs)
 
             def call() -> Any:
-                with recorder.own_work():
+                with recorder.switch.own_work():
                     recorder.note_applied(self._counter(optimizer))
                 return method(optimizer, *args, **kwargs)
 

@@ -51,7 +51,7 @@ class ParameterServer:
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
-        self._recorder.before_writing.append(self._stamp_exchange)
+        self._recorder.graphs.before_writing.append(self._stamp_exchange)
         self._hook_workers(patches)
         self._hook_waits(patches)
         self._hook_servers(patches)
@@ -60,7 +60,7 @@ class ParameterServer:
         """Have stamps written on the workers of this strategy, if it is asynchronous."""
         row = find_strategy([distribution_of(strategy).strategy or ""])
         if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._buffer is None:
-            self._buffer = self._recorder.buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
+            self._buffer = self._recorder.graphs.buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
             self.workers.begin(strategy.extended._num_workers, distribution_of(strategy))
 
     def settle(self) -> None:
@@ -77,12 +77,12 @@ class ParameterServer:
         if not self.workers:
             return
         recorder = self._recorder
-        buffer = recorder.graph_buffer
+        buffer = recorder.graphs.stampable_buffer
         if buffer is None or not (exchange := exchange_of(graph)):
             return
         begun = buffer.stamp([])
         site = recorder.sites.traced(Kind.EXCHANGE, looped=is_looped(graph))
-        recorder.add(site, begun, buffer.stamp(arrived(exchange.first)) if exchange.first else begun)
+        recorder.graphs.write_later(site, begun, buffer.stamp(arrived(exchange.first)) if exchange.first else begun)
         self.workers.traffic[site.number] = Traffic(sizes(exchange.pulled), sizes(exchange.pushed))
         self._stamp_other_bytes(exchange, begun)
 
@@ -92,7 +92,7 @@ class ParameterServer:
             for server, moved in tensors.items():
                 if amount := other_bytes(moved):
                     site = self._recorder.sites.traced(Kind.TRAFFIC)
-                    self._recorder.add(site, begun, begun, *amount)
+                    self._recorder.graphs.write_later(site, begun, begun, *amount)
                     one_byte = {server: 1}
                     self.workers.traffic[site.number] = Traffic(one_byte, {}) if pulls else Traffic({}, one_byte)
 
@@ -133,9 +133,9 @@ class ParameterServer:
         return method(queue, None, tag)
 
     def _collect(self, account: WorkerAccount) -> None:
-        with self._recorder.own_work(), account.answering():
+        with self._recorder.switch.own_work(), account.answering():
             rows, lost = self._read(account.worker)
-            account.collected(self._recorder.table_of(rows).spans(self._recorder.sites.all), lost)
+            account.collected(self._recorder.graphs.table_of(rows).spans(self._recorder.sites.all), lost)
 
     def _read(self, worker: Any) -> tuple[np.ndarray, int]:
         """Return what a worker has staged since its last read, and how many rows were lost."""
@@ -151,7 +151,7 @@ class ParameterServer:
         now = time.monotonic()
         if self._buffer is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
             self._emptied[worker.worker_index] = now
-            with self._recorder.own_work():
+            with self._recorder.switch.own_work():
                 self._read(worker)
 
     def _hook_waits(self, patches: Patches) -> None:
@@ -164,7 +164,7 @@ class ParameterServer:
     def _hook_servers(self, patches: Patches) -> None:
         def made(method: Method, server: Any, *args: Any, **kwargs: Any) -> None:
             method(server, *args, **kwargs)
-            with self._recorder.own_work():
+            with self._recorder.switch.own_work():
                 self._on_server()
 
         patches.put(tf_internals.SERVERS, {"Server.__init__": made})

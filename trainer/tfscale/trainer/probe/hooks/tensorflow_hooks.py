@@ -39,7 +39,7 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
     def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
         def traced(*inputs: Any, **more: Any) -> Any:
             outputs = python_func(*inputs, **more)
-            recorder.write_stamps(tf.compat.v1.get_default_graph())
+            recorder.graphs.write_stamps(tf.compat.v1.get_default_graph())
             return outputs
 
         return method(name, functools.wraps(python_func)(traced), *args, **kwargs)
@@ -48,13 +48,13 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
         method: Method, root: Any, signatures: Any, options: Any, meta_graph_def: Any, *args: Any, **kwargs: Any
     ) -> Any:
         built = method(root, signatures, options, meta_graph_def, *args, **kwargs)
-        with recorder.own_work():
+        with recorder.switch.own_work():
             write_nothing(meta_graph_def.graph_def)
         return built
 
     def as_graph_def(method: Method, *args: Any, **kwargs: Any) -> Any:
         graph_def = method(*args, **kwargs)
-        with recorder.own_work():
+        with recorder.switch.own_work():
             return without_stamps(graph_def)
         return graph_def
 
@@ -63,15 +63,15 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
         "_build_meta_graph": build_meta_graph,
         "Graph.as_graph_def": as_graph_def,
     }
-    recorder.stamps_graphs = patches.put(tf_internals.GRAPHS, hooks)
-    if recorder.stamps_graphs:
+    recorder.graphs.stamps_graphs = patches.put(tf_internals.GRAPHS, hooks)
+    if recorder.graphs.stamps_graphs:
         leave_out_when_vectorized()
 
 
 def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable[[Any], None]) -> None:
     def made(method: Method, strategy: Any, *args: Any, **kwargs: Any) -> None:
         method(strategy, *args, **kwargs)
-        with recorder.own_work():
+        with recorder.switch.own_work():
             if distribution_of(strategy).strategy is not None:
                 on_strategy(strategy)
 
@@ -79,7 +79,7 @@ def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable
         return recorder.run(lambda: method(strategy, fn, *args, **kwargs), distribution_of(strategy), _code_of(fn))
 
     if not patches.put(tf_internals.RUNS, {"StrategyBase.__init__": made, "StrategyBase.run": run}):
-        recorder.disable()
+        recorder.switch.disable()
 
 
 def _code_of(function: Any) -> Hashable:

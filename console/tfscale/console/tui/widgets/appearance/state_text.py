@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfscale.console.analysis.condition.process_doing import Doing
-from tfscale.console.analysis.findings import PACE
+from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
@@ -76,7 +76,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.link.state in _LINK_STATES and view.link.state is not LinkState.CONNECTING:
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
-    if view.awaited is not None and (worst is None or worst.kind in (*PACE, "hang", "still")):
+    if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
         return _flag(worst, view, glyphs), worst.severity
@@ -88,7 +88,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
 
 def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
     """Return the flag of a task that keeps the others waiting, and its severity."""
-    severity = next((each.severity for each in view.diagnoses if each.kind in ("hang", "still")), "warning")
+    severity = next((each.severity for each in view.diagnoses if kind_of(each).group is Group.STANDSTILL), "warning")
     return f"{glyphs.alarm} {'stuck' if severity == 'critical' else 'waited for'}: {does.brief}".rstrip(": "), severity
 
 

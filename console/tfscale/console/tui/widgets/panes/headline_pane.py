@@ -7,9 +7,10 @@ import textwrap
 from collections.abc import Sequence
 
 from rich.text import Text
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.findings import by_sentence, is_calm
+from tfscale.console.analysis.first_steps import still_advice
 from tfscale.console.analysis.headline import all_ended
-from tfscale.console.analysis.remedies import first_step, still_advice
 from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView

@@ -1,0 +1,158 @@
+"""Parts of one agent: built once, in the order in which they stand on one another, and never replaced."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.local_task import LocalTask
+from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.file_thread import FileThread
+from tfscale.agent.life.own_process import OwnProcess
+from tfscale.agent.network.greetings import Greetings
+from tfscale.agent.on_demand.stack_requests import StackDump, dump_stacks
+from tfscale.agent.placement.mover import Mover
+from tfscale.agent.placement.seat import Seat
+from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.preflight.examiner import Examiner
+from tfscale.agent.process.standstill import StandstillWatch
+from tfscale.agent.recovery.task_recovery import TaskRecovery
+from tfscale.agent.serving.certificate_watch import CertificateWatch
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.agent.telemetry.absent_probe import AbsentProbe
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.agent.telemetry.probe_reports import ProbeReports
+from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.access.kept_certificates import KeptCertificates
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.security import ChannelOpener, certificates_of
+from tfscale.core.cluster.task import Task
+from tfscale.core.records.task_status import TaskState, TaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Functions that parts call when something happens; they are called once the agent runs, not before."""
+
+    on_status: Callable[[TaskStatus], None]
+    on_verdict: Callable[[], None]
+    on_over: Callable[[bool], None]
+    """Called when the task does not run and no start follows; the argument tells whether its start has failed."""
+    on_failed_command: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """Parts of the agent of one task."""
+
+    settings: AgentSettings
+    process: OwnProcess
+    seat: Seat | None
+    """None where tasks stay where the cluster file has them, as `mover` is."""
+    started: float
+    """Unix time of the agent's start."""
+    token: str
+    """Token that callers on loopback must bring; empty where everybody may give orders."""
+    certificates: KeptCertificates | None
+    certificate_watch: CertificateWatch
+    journal: Journal
+    feed: Feed
+    sampler: Sampler
+    reports: ProbeReports
+    absent_probe: AbsentProbe
+    supervisor: Supervisor
+    take_stack: Callable[[], Awaitable[StackDump]]
+    standstill: StandstillWatch
+    examiner: Examiner
+    local: LocalTask
+    peers: Mapping[Task, Peer]
+    greetings: Greetings
+    gang: Gang
+    mover: Mover | None
+    recovery: TaskRecovery
+
+
+def build_parts(
+    settings: AgentSettings,
+    process: OwnProcess,
+    seat: Seat | None,
+    seats: Mapping[Address, SeatPeer],
+    listeners: Listeners,
+) -> AgentParts:
+    """Build the parts of an agent; nothing is started, and no file but certificates is read. Raises TfscaleError."""
+    spec, task = settings.cluster, settings.task
+    journal, reports = Journal(settings.files.journal), ProbeReports(task)
+    sampler = Sampler(Path.cwd(), spec, task, process.gpus)
+    supervisor = Supervisor(task_spec(settings), listeners.on_status)
+    stack_files = FileThread()
+
+    async def take_stack() -> StackDump:
+        return await dump_stacks(reports.listener, supervisor.pid, settings.files.stacks, stack_files)
+
+    examiner = Examiner(settings, lambda: supervisor.alive, lambda: len(sampler.gpus), lambda: reports.probe)
+    local = LocalTask(settings, journal, supervisor, reports, listeners.on_over, examiner.vacate)
+    certificates = certificates_of(spec, settings.insecure, is_agent=True)
+    opener = ChannelOpener(spec, settings.insecure, certificates)
+    peers = {each: Peer(spec, settings.run, each, opener) for each in spec.tasks if each != task}
+    members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
+    gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
+    is_running = lambda: supervisor.status.state is TaskState.RUNNING  # noqa: E731
+    gang.placer = mover = None if seat is None else Mover(settings, seat, seats, gang, is_running)
+    recovery = TaskRecovery(
+        settings=settings,
+        journal=journal,
+        gang=gang,
+        local=local,
+        peers=peers,
+        supervisor=supervisor,
+        reports=reports,
+        take_stack=take_stack,
+        on_news=listeners.on_verdict,
+        mover=mover,
+    )
+    return AgentParts(
+        settings=settings,
+        process=process,
+        seat=seat,
+        started=time.time(),
+        token="" if settings.insecure_loopback else secrets.token_urlsafe(),
+        certificates=certificates,
+        certificate_watch=CertificateWatch(certificates),
+        journal=journal,
+        feed=Feed(),
+        sampler=sampler,
+        reports=reports,
+        absent_probe=AbsentProbe(),
+        supervisor=supervisor,
+        take_stack=take_stack,
+        standstill=StandstillWatch(take_stack),
+        examiner=examiner,
+        local=local,
+        peers=peers,
+        greetings=Greetings(spec, task, peers),
+        gang=gang,
+        mover=mover,
+        recovery=recovery,
+    )
+
+
+def task_spec(settings: AgentSettings) -> TaskSpec:
+    """Return what the shim is told of the task."""
+    files = settings.files
+    return TaskSpec(
+        command=settings.command,
+        directory=settings.cluster.program.directory,
+        state=files.shim_state,
+        lock=files.shim_lock,
+        log=files.log,
+        grace=settings.grace,
+        log_size=settings.log_size,
+        log_keep=settings.log_keep,
+    )

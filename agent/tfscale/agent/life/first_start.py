@@ -1,0 +1,104 @@
+"""First start of the task by its agent: a cold start, a task that an earlier agent left, or a command under way."""
+
+from __future__ import annotations
+
+import logging
+
+from tfscale.agent.life.agent_parts import AgentParts
+from tfscale.agent.life.departure import Departure
+from tfscale.agent.life.jobs import Jobs
+from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.supervision.transitions import has_finished, how_it_ended
+from tfscale.core.cluster.placement.place_rule import MOVABLE
+from tfscale.core.cluster.placement.placement import placed_in
+from tfscale.core.errors import TfscaleError
+from tfscale.core.records.task_status import TaskState, TaskStatus
+
+_logger = logging.getLogger(__name__)
+_LEAD_PATIENCE = 20.0
+"""Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
+
+
+class FirstStart:
+    """First start by one agent: `adopt`, and once the agents of all other tasks of the process can start, `begin`."""
+
+    def __init__(self, parts: AgentParts, jobs: Jobs, departure: Departure) -> None:
+        self._parts, self._settings, self._jobs, self._departure = parts, parts.settings, jobs, departure
+
+    async def adopt(self) -> TaskStatus:
+        """Return the status of the task that an earlier agent left; PENDING where there is none.
+
+        The journal has first to know the placement in which this agent holds its task: the command that made that
+        placement has been carried out.
+        """
+        entry, generation = self._parts.journal.entry, placed_in(self._settings.cluster)
+        is_old = entry.intent is not None and entry.intent.placement and entry.intent.generation <= generation
+        await self._parts.journal.update(generation=generation, intent=None if is_old else entry.intent)
+        return await self._parts.local.adopt()
+
+    async def begin(self, status: TaskStatus) -> None:
+        """Start the task, unless it is alive, or has ended while no agent was there."""
+        parts = self._parts
+        begins = self._settings.restart or self._is_placed_anew
+        cold = status.state is TaskState.PENDING or (begins and not parts.supervisor.alive)
+        self._log_earlier_start(status, cold)
+        if cold and probe_site() is None:
+            _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
+        if cold and self._is_placed_anew:
+            await self._start_in(placed_in(self._settings.cluster), self._settings.start_reason or "placed anew")
+            return
+        if cold and not self._was_starting(status):
+            if self._settings.leads:
+                await parts.gang.begin()
+            else:
+                self._jobs.start(self._join())
+            return
+        parts.gang.resume()
+        if self._settings.leads and has_finished(status):
+            self._jobs.start(self._departure.finish())
+        parts.recovery.look()
+        if not cold and not parts.supervisor.alive and parts.journal.entry.ended_by is not None:
+            self._departure.on_over(has_failed=False)
+
+    @property
+    def _is_placed_anew(self) -> bool:
+        """True where the start of the own task is the second phase of a restart that has moved tasks.
+
+        Each agent carries it out by itself, in the generation of the placement: all older tasks were stopped before.
+        """
+        is_older = self._parts.journal.entry.task_generation < placed_in(self._settings.cluster)
+        return is_older and self._settings.task.role in MOVABLE
+
+    def _log_earlier_start(self, status: TaskStatus, cold: bool) -> None:
+        """Log that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
+        log, is_alive = self._settings.files.log, self._parts.supervisor.alive
+        if is_alive and self._settings.show_output:
+            _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)
+        elif not cold and not is_alive:
+            how = f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit)
+            then = "it is reported" if self._parts.recovery.is_pending else "give --restart to run it again"
+            _logger.warning("the task %s while no agent was there; %s; its log is %s", how, then, log)
+
+    def _was_starting(self, status: TaskStatus) -> bool:
+        """Return whether the last agent was killed during a command, just before it started its own task."""
+        entry = self._parts.journal.entry
+        started = entry.intent is not None and entry.intent.starting
+        return started and status.state is TaskState.PENDING and not entry.drained
+
+    async def _join(self) -> None:
+        """Start the task in the generation of the lead's agent, or in its own if that agent does not answer."""
+        spec = self._settings.cluster
+        peer = self._parts.peers[spec.lead]
+        generation = await peer.generation(_LEAD_PATIENCE, wait=True)
+        if generation is None:
+            generation = max(1, self._parts.journal.entry.generation)
+            where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
+            why = "refuses" if peer.refusal else "does not answer"
+            _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
+        await self._start_in(max(1, generation), "started with its agent")
+
+    async def _start_in(self, generation: int, reason: str) -> None:
+        try:
+            await self._parts.local.join(generation, reason)
+        except TfscaleError as error:
+            _logger.error("%s", error)

@@ -1,0 +1,39 @@
+"""Search for the cluster file of a command that names none, and reading of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec
+from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.settings.precedence import config_path
+
+CLUSTER_FILE = "cluster.toml"
+
+
+def cluster_file(environment: Mapping[str, str]) -> Path | None:
+    """Return `cluster.toml` in the working folder, else in the configuration folder.
+
+    None where there is none, or a TF_CONFIG stands before it.
+    """
+    if environment.get("TF_CONFIG"):
+        return None
+    places = (Path(CLUSTER_FILE), config_path(environment).with_name(CLUSTER_FILE))
+    return next((path for path in places if path.is_file()), None)
+
+
+def load_found(path: Path) -> ClusterSpec:
+    """Return the cluster of a file that nobody has named. Raises ClusterError, which says so."""
+    try:
+        return load_cluster(path)
+    except ClusterError as error:
+        raise ClusterError(
+            f"{error} (it was found there, as no --cluster is given: if it is for another program, give --cluster FILE "
+            'with a file of your own, of which cluster = "alone" is the least)'
+        ) from None
+
+
+def no_cluster(environment: Mapping[str, str]) -> str:
+    """Return where a cluster was looked for in vain, as a part of a message."""
+    return f"there is no TF_CONFIG, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"

@@ -1,0 +1,120 @@
+"""Events of simulated agents: their form is that of real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import fields
+
+import fakes
+import pytest
+from simulated_runs import simulated
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.state_factory import states
+from tfscale.console.sources.simulation.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulation.simulated_faults import Fault
+from tfscale.core.errors import UsageError
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.task_status import TaskState
+
+
+def frames(events: list[Event], task: str) -> list[Frame]:
+    return [event.frame for event in events if isinstance(event, FrameArrived) and str(event.task) == task]
+
+
+def found(events: list[Event], workers: int) -> list[Diagnosis]:
+    """Return all diagnoses that have begun."""
+    state = states(simulated_spec(workers))()
+    told = []
+    for event in events:
+        if isinstance(event, SecondPassed):
+            told += [diagnosis for diagnosis in state.snapshot(event.at).changes if diagnosis.end is None]
+        else:
+            state.fold(event)
+    return told
+
+
+def test_of_a_healthy_cluster_nothing_is_found() -> None:
+    assert found(simulated(40, 4), 4) == []
+
+
+def test_every_step_of_every_worker_is_told_once_and_adds_up() -> None:
+    events = simulated(20, 3)
+    for worker in range(3):
+        batches = [batch for frame in frames(events, f"worker:{worker}") for batch in frame.steps]
+        sequence = [number for batch in batches for number in batch.sequence]
+        assert sequence == list(range(len(sequence))) and len(sequence) > 150
+        ends = [end for batch in batches for end in batch.end]
+        rows = [sum(row) for batch in batches for row in zip(batch.update, batch.host, batch.input, batch.compute,
+                                                             batch.reduce, strict=True)]  # fmt: skip
+        steps = [after - before for before, after in itertools.pairwise(ends)]
+        assert steps == pytest.approx(rows[1:], abs=1e-4)
+
+
+def test_equal_workers_are_named_by_nobody() -> None:
+    assert [diagnosis.subject for diagnosis in found(simulated(60, 8), 8) if diagnosis.kind == "straggler"] == []
+
+
+def test_a_slow_phase_is_found_and_so_is_its_end() -> None:
+    events = simulated(60, 4, "worker:3=60ms,input@10s-30s")
+    (straggler,) = (diagnosis for diagnosis in found(events, 4) if diagnosis.kind == "straggler")
+    assert (straggler.kind, straggler.subject, straggler.evidence["phase"]) == ("straggler", "worker:3", "input")
+    assert straggler.begin == pytest.approx(fakes.NOW + 10, abs=1.5)
+
+
+def test_a_death_takes_the_others_down_and_all_start_anew() -> None:
+    events = simulated(40, 3, "worker:1=kill@10s-20s")
+    (crash,) = found(events, 3)
+    assert (crash.kind, crash.subject, crash.evidence["signal"]) == ("crash", "worker:1", "SIGKILL")
+    states_of = [frame.status.state for frame in frames(events, "worker:0")]
+    assert [state for state, _ in itertools.groupby(states_of)] == [
+        TaskState.RUNNING,
+        TaskState.EXITED,
+        TaskState.RUNNING,
+    ]
+    newest = frames(events, "worker:0")[-1]
+    assert newest.status.generation == 2 and newest.steps[0].generation == 2
+
+
+def test_a_hang_stops_the_steps_and_shows_who_is_not_inside() -> None:
+    events = simulated(30, 2, "worker:1=hang@10s")
+    healthy, stuck = (frames(events, f"worker:{index}")[-1].collective for index in range(2))
+    assert healthy is not None and stuck is not None
+    assert (healthy.entered, stuck.entered) == (healthy.left + 1, stuck.left)
+    assert not frames(events, "worker:0")[-1].steps
+
+
+def test_a_cut_connection_comes_back_with_all_that_was_kept() -> None:
+    events = simulated(40, 2, "worker:1=cut@10s-20s")
+    links = [event.state for event in events if isinstance(event, LinkChanged) and event.task.index == 1]
+    assert links == [LinkState.UP, LinkState.DOWN, LinkState.UP]
+    sequence = [frame.sequence for frame in frames(events, "worker:1")]
+    assert sequence == list(range(1, len(sequence) + 1))
+    assert sum(isinstance(event, AgentDescribed) and event.task.index == 1 for event in events) == 2
+
+
+def test_faults_show_in_raw_counters_and_nowhere_is_a_cause_named() -> None:
+    events = simulated(10, 3, "worker:0=thermal", "worker:1=cpu")
+    hot, crowded, well = (frames(events, f"worker:{index}")[-1] for index in range(3))
+    assert hot.gpus[0].clock_event_reasons and (hot.gpus[0].clock or 0) < (well.gpus[0].clock or 0)
+    assert crowded.host is not None and crowded.host.pressure is not None and (crowded.host.pressure.cpu or 0) > 0.5
+    assert not well.gpus[0].clock_event_reasons
+    named = {field.name for field in fields(Frame)}
+    assert not named & {"cause", "diagnosis", "fault"}
+
+
+def test_a_fault_of_nobody_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no worker:9 among 2"):
+        SimulatedSource(2, [Fault.parse("worker:9=2x")])
+
+
+async def test_it_plays_at_the_pace_of_the_clock() -> None:
+    source, told = SimulatedSource(16), fakes.Told()
+    watching = Engine(source, states(source.spec))
+    asyncio.get_running_loop().call_later(2.6, watching.stop)
+    await asyncio.wait_for(watching.run(told), 10)
+    assert 2 <= len(told.snapshots) <= 3 and told.snapshots[-1].up == 16
+    frames_told = [event for event in told.events if isinstance(event, FrameArrived)]
+    assert 32 <= len(frames_told) <= 48

@@ -1,0 +1,106 @@
+"""Agents with real tasks on this machine's loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from loopback import free_addresses
+from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.cluster.task_files import state_folder
+
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def tasks_of(roles: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(role, index) for role, number in roles.items() for index in range(number)]
+
+
+def write_cluster(folder: Path, worker: int, **others: int) -> Path:
+    """Write a cluster file with free ports, for so many tasks of each role."""
+    roles = {"worker": worker, **others}
+    tasks = tasks_of(roles)
+    addresses = free_addresses(2 * len(tasks))
+    lines = [f"{role} = {json.dumps([*itertools.islice(addresses, number)])}" for role, number in roles.items()]
+    agents = [f'"{role}:{index}" = "{address}"' for (role, index), address in zip(tasks, addresses, strict=True)]
+    path = folder / "cluster.toml"
+    path.write_text("\n".join(["[cluster]", *lines, "[agents]", *agents]))
+    return path
+
+
+def run_files(folder: Path) -> Path:
+    """Return the folder of logs and state of the cluster that `write_cluster` has written in this one."""
+    spec = load_cluster(folder / "cluster.toml")
+    return state_folder(folder, spec.name, spec)
+
+
+def start_agent(
+    folder: Path,
+    cluster: Path,
+    index: int,
+    command: Sequence[str | Path],
+    variables: Mapping[str, str] | None = None,
+    role: str = "worker",
+    before: Sequence[str] = (),
+    python: str | Path = sys.executable,
+    more: Sequence[str] = (),
+    said: int | None = None,
+    module: Sequence[str | Path] = (),
+    spare: str = "",
+) -> subprocess.Popen[bytes]:
+    """Start the agent of one task, or of a spare, with this Python and `more` flags; its state is below `folder`.
+
+    `before` is put before its command; it writes to the descriptor `said`, else where this process writes. `module` is
+    run in the place of the agent's own.
+    """
+    whose = ["--spare", spare] if spare else ["--role", role, "--index", str(index)]
+    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", *whose, *more]
+    return subprocess.Popen(
+        [*before, python, *(module or ("-m", "tfscale.agent.cli")), *flags, "--", *command],
+        env=os.environ | ENVIRONMENT | (variables or {}),
+        stderr=said,
+    )
+
+
+def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End agents, and with them their tasks."""
+    for agent in agents:
+        agent.terminate()
+    for agent in agents:
+        agent.wait(20)
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    cluster: Path,
+    workers: int,
+    command: Sequence[str | Path],
+    variables: Mapping[str, str],
+    before: Sequence[Sequence[str]] = ((),),
+    python: str | Path = sys.executable,
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run all agents of a cluster until the block ends, with the words of `before` (in turn) before their commands."""
+    agents = [
+        start_agent(folder, cluster, index, command, variables, before=before[index % len(before)], python=python)
+        for index in range(workers)
+    ]
+    try:
+        yield agents
+    finally:
+        end(agents)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait until this holds. Raises AssertionError after two minutes."""
+    until = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.1)

@@ -1,0 +1,33 @@
+"""Runs of functions that XLA compiles: no stamp can be inside, so such a run is measured from outside, as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from tfscale.trainer.probe.graph.traced_run import TracedRun, changes_variables
+
+
+class CompiledRuns:
+    """Compiled runs of this process, each with the observations of the time when its function was traced."""
+
+    def __init__(self) -> None:
+        self.are_seen = False
+        """True once XLA has compiled a run, or a part of one."""
+        self._by_key: dict[Hashable, TracedRun] = {}
+
+    def mark(self, run: TracedRun) -> None:
+        """Mark a run as unsplit if its compiled function updates variables: the function may only compute gradients."""
+        run.unsplit = changes_variables(run)
+        self.are_seen |= run.unsplit
+
+    def as_traced(self, key: Hashable, run: TracedRun) -> TracedRun:
+        """Return the run as it was observed when its function was traced, now or earlier, and begun as it is now.
+
+        `key` identifies the function.
+        """
+        self.mark(run)
+        traced = self._by_key.get(key)
+        if traced is None or run.trains:
+            self._by_key[key] = traced = replace(run, gradients={})
+        return replace(traced, begun=run.begun)
