@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.telemetry.feed import Feed
-from tfscale.agent.wire import EncodedFrame
+from tfscale.agent.wire import EncodedFrame, serialized
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -63,7 +63,7 @@ class KeptStream:
         if self._replies is None:
             return None
         with suppress(StopAsyncIteration):
-            return (await anext(self._replies)).SerializeToString()
+            return serialized(await anext(self._replies))
         return None
 
     def cancel(self) -> None:
@@ -72,7 +72,7 @@ class KeptStream:
 
 def _replies(
     agent: KeptAgent, request: agent_pb2.WatchRequest, now: float
-) -> AsyncGenerator[agent_pb2.WatchReply, None]:
+) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
     return frame_stream(
         request,
         schema=SCHEMA_VERSION,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from google.protobuf.message import Message
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
@@ -33,7 +34,6 @@ from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, tele
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
-_PAST_FRAMES = agent_pb2.Past.FRAMES_FIELD_NUMBER
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
 """A task in a state that this version does not know lives, and does not run: nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
@@ -159,18 +159,22 @@ def past_beginning(schema: int, description: Description, at: float) -> agent_pb
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> agent_pb2.WatchReply:
-    """Return a piece of the past; one without frames is its end."""
-    reply = agent_pb2.WatchReply(schema_version=schema)
-    reply.past.SetInParent()
-    reply.past.MergeFromString(b"".join(delimited(_PAST_FRAMES, frame.message) for frame in frames))
-    return reply
+def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> bytes:
+    """Return a piece of the past, as `frame_reply` does; one without frames is its end."""
+    piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
+    head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
+    return head + delimited(agent_pb2.WatchReply.PAST_FIELD_NUMBER, piece)
 
 
-def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:
-    reply = agent_pb2.WatchReply(schema_version=schema)
-    reply.frame.MergeFromString(frame.message)
-    return reply
+def frame_reply(schema: int, frame: EncodedFrame) -> bytes:
+    """Return a WatchReply as it is sent: the frame, which is encoded already, is not read for each watcher."""
+    head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
+    return head + delimited(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, frame.message)
+
+
+def serialized(reply: Message | bytes) -> bytes:
+    """Return a reply of a stream as it is sent; one that is encoded already stays so."""
+    return reply if isinstance(reply, bytes) else reply.SerializeToString()
 
 
 def farewell_reply(schema: int, farewell: Farewell) -> agent_pb2.WatchReply:

@@ -20,7 +20,7 @@ async def frame_stream(
     describe: Callable[[], Description],
     placement: Callable[[], Placement | None],
     clock: Callable[[], float] = time.time,
-) -> AsyncGenerator[agent_pb2.WatchReply, None]:
+) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
     """Yield the replies to a request in this schema, until the feed is closed."""
     in_pieces, now = request.HasField("past"), clock()
     since = now - request.past if in_pieces else request.since if request.HasField("since") else None
