@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ HEAD = """\
 | --- | --- | --- | --- | --- | --- | --- |"""
 _LONGEST = 220
 """Characters of a cell; `--json` has all."""
+RESULTS = Path(__file__).parents[2] / "tests/e2e/faults/results.json"
+"""Newest result of each fault, a line each."""
 
 
 def main() -> int:
@@ -28,28 +31,28 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="faults whose kind and name hold these")
     parser.add_argument("--list", action="store_true", help="only name them")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each instead of the table")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="keep the rows, also those of earlier runs")
-    parser.add_argument("--rest", action="store_true", help="only those that FILE does not hold")
-    parser.add_argument("--markdown", action="store_true", help="run nothing: the table of FILE")
+    parser.add_argument("--keep", action="store_true", help=f"keep the results in {RESULTS.name}, beside the faults")
+    parser.add_argument("--rest", action="store_true", help="only those that have no result there")
+    parser.add_argument("--markdown", action="store_true", help="run nothing: the table of the kept results")
     parser.add_argument("--restarts", type=int, default=100, metavar="N", help="restarts in a row (100)")
     parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="random inputs (100000)")
     flags = parser.parse_args()
     os.environ |= {"FAULTS_RESTARTS": str(flags.restarts), "FAULTS_INPUTS": str(flags.inputs)}
-    kept = _read(flags.results) if flags.rest else {}
+    kept = _read() if flags.rest else {}
     rows = [(kind, fault) for kind, fault in chosen(flags.only) if _name(kind, fault) not in kept]
     if flags.list:
         print(*(_name(kind, fault) for kind, fault in rows), sep="\n")
         return 0
     if flags.markdown:
-        print(HEAD, *_kept_rows(_read(flags.results)), sep="\n")
+        print(HEAD, *_kept_rows(_read()), sep="\n")
         return 0
     # Of a job in the background SIGINT is ignored, and by all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    return _run(rows, flags.json, flags.results)
+    return _run(rows, flags.json, flags.keep)
 
 
-def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, results: Path | None) -> int:
+def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, is_kept: bool) -> int:
     if not as_json:
         print(HEAD)
     number = wrong = skipped = 0
@@ -57,8 +60,8 @@ def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, results: Path | None)
         record = _record(kind, verdict)
         print(json.dumps(record, ensure_ascii=False) if as_json else _row(record), flush=True)
         number, wrong, skipped = number + 1, wrong + bool(record["faults"]), skipped + bool(record["skipped"])
-        if results is not None:
-            results.write_text(json.dumps(_read(results) | {record["fault"]: record}, indent=1, ensure_ascii=False))
+        if is_kept:
+            _write(_read() | {record["fault"]: record})
     print(f"{number} faults, {wrong} not as expected, {skipped} skipped", file=sys.stderr)
     return min(wrong, 1)
 
@@ -70,6 +73,7 @@ def _name(kind: str, fault: Fault) -> str:
 def _record(kind: str, verdict: Verdict) -> dict[str, Any]:
     return {
         "fault": _name(kind, verdict.fault),
+        "at": datetime.now(UTC).date().isoformat(),
         "does": verdict.fault.does,
         "expected": verdict.fault.expected.words,
         "seen": verdict.seen,
@@ -94,8 +98,15 @@ def _cell(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-def _read(path: Path | None) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path is not None and path.exists() else {}
+def _read() -> dict[str, Any]:
+    return {record["fault"]: record for record in json.loads(RESULTS.read_text())}
+
+
+def _write(kept: dict[str, Any]) -> None:
+    """Write the results in the order of the faults, without those of faults that are gone."""
+    ordered = [kept[name] for name in (_name(kind, fault) for kind, fault in faults()) if name in kept]
+    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in ordered)
+    RESULTS.write_text(f"[\n{lines}\n]\n")
 
 
 def _kept_rows(kept: dict[str, Any]) -> list[str]:

@@ -24,11 +24,11 @@ sys.path[:0] = [str(ROOT / name) for name in ("core", "console", "protos")]
 from tfscale.console.analysis.diagnostician import Diagnostician  # noqa: E402
 from tfscale.console.engine.engine import Engine  # noqa: E402
 from tfscale.console.engine.events import SecondPassed  # noqa: E402
+from tfscale.console.engine.inbox import Inbox  # noqa: E402
 from tfscale.console.engine.state import ClusterState  # noqa: E402
-from tfscale.console.sources import Inbox  # noqa: E402
-from tfscale.console.sources.simulated import simulated_spec  # noqa: E402
-from tfscale.console.sources.simulated_cluster import SimulatedCluster  # noqa: E402
-from tfscale.console.sources.simulated_faults import Fault  # noqa: E402
+from tfscale.console.sources.simulation.simulated import simulated_spec  # noqa: E402
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster  # noqa: E402
+from tfscale.console.sources.simulation.simulated_faults import Fault  # noqa: E402
 from tfscale.console.transport.commands import NoCommands  # noqa: E402
 from tfscale.console.tui.app import ConsoleApp  # noqa: E402
 from tfscale.core.cluster.cluster_spec import ClusterSpec  # noqa: E402
@@ -61,6 +61,8 @@ PICTURES = {
 
 class Still:
     """A source of events that stands still at one moment."""
+
+    is_live = False
 
     def __init__(self, spec: ClusterSpec, at: float) -> None:
         self.spec = spec

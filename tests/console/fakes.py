@@ -23,9 +23,9 @@ from tfscale.console.engine.events import (
     Profile,
     SecondPassed,
 )
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources import Inbox
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import Stack
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -288,6 +288,8 @@ class FakeAnalysis:
 
 class ScriptedSource:
     """Source that gives its events at once, then a second that has passed, and then waits for ever."""
+
+    is_live = False
 
     def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
         self.spec = spec

@@ -11,7 +11,7 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.state_factory import states
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.app import ConsoleApp
 
 FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {

@@ -16,9 +16,9 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import RecordingWriter
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 

@@ -17,7 +17,7 @@ from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
 from tfscale.console.export.task_commands import restart_without, run_task_command, uncordon
-from tfscale.console.local.run_command import run_program
+from tfscale.console.run.run_command import run_program
 from tfscale.console.settings import options
 from tfscale.console.settings.command_line import Command, Invocation, parse
 from tfscale.console.settings.config import Configuration, configure
@@ -32,7 +32,7 @@ tfscale.core.early_interrupt.restore()
 
 
 def main() -> None:
-    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`, `doctor`)."""
+    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy, 4 outdated (`--once`)."""
     fill_standard_streams()
     try:
         invocation = parse(WATCH, COMMANDS, sys.argv[1:], os.environ)

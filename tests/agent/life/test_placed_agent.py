@@ -29,7 +29,7 @@ from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
 from tfscale.agent.settings import AgentSettings
 from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands

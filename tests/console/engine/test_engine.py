@@ -10,8 +10,9 @@ import pytest
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, Rewound, SecondPassed
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.host_clock import Clock
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEC = fakes.spec(2)
@@ -20,6 +21,8 @@ FIRST = fakes.worker(0)
 
 class FiniteSource:
     """Source that gives its events and ends."""
+
+    is_live = False
 
     def __init__(self, events: list[Event], error: Exception | None = None) -> None:
         self.spec: ClusterSpec = SPEC

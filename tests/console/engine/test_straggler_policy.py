@@ -19,11 +19,11 @@ from tfscale.console.engine.events import (
     PolicyTold,
     SecondPassed,
 )
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.straggler_policy import StragglerPolicy
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources import Inbox
 from tfscale.console.sources.source_factory import ClusterConnection, connect
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, NoCommands
@@ -71,6 +71,8 @@ class FakeLead:
 
 class Seconds:
     """Source that waits for the test to let seconds pass."""
+
+    is_live = True
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec, self.at, self.inbox = spec, fakes.NOW, Inbox()

@@ -20,7 +20,7 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.recording.recording_reader import SIGNATURE, Recording, RecordingError
 from tfscale.console.recording.recording_writer import CHAPTER
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.records.task_status import Stage
 
 SPEC = fakes.spec(2)

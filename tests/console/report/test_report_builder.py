@@ -31,7 +31,7 @@ from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus

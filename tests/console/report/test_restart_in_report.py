@@ -12,7 +12,7 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.export import rows
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.widgets.panes.headline_pane import open_diagnoses
 
 

@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 import pytest
 from fake_agent import FakeCluster
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.placement.placement import Placement

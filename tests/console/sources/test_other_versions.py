@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 from loopback import free_addresses
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address

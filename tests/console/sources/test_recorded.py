@@ -14,7 +14,7 @@ from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import HISTORY, RecordedSource
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from waiting import until
 
 FAULT = "worker:1=1.8x@6s"

@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 from certificates import Issuer
 from tfscale.console.engine.events import LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands

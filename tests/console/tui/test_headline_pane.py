@@ -11,8 +11,8 @@ from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.events import Event, LinkState, SecondPassed
 from tfscale.console.engine.model import Link, Snapshot
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus

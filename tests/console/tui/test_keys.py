@@ -26,7 +26,7 @@ from tfscale.console.engine.state import ClusterState
 from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands, Stack
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.column_picker import PickerScreen

@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Button, Static
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import states
-from tfscale.console.sources.simulated import SimulatedSource
+from tfscale.console.sources.simulation.simulated import SimulatedSource
 from tfscale.console.transport.commands import NoCommands
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.leave import LeaveScreen

@@ -18,8 +18,8 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
 from tfscale.console.export import rows
 from tfscale.console.export.snapshot_once import snapshot_line
-from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.sources.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.step_timeline import sentence, timeline
 from tfscale.console.tui.widgets.panes.headline_pane import headline_lines

@@ -13,7 +13,7 @@ from tfscale.console.engine.events import Event
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.replay_controls import ReplayControls
 from tfscale.core.errors import UsageError
 from waiting import until

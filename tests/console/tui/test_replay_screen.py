@@ -14,7 +14,7 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands
 from tfscale.console.tui.app import ConsoleApp
 from waiting import until

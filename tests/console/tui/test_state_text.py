@@ -7,7 +7,7 @@ from simulated_runs import simulated
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
-from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of

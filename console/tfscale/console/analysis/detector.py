@@ -32,7 +32,7 @@ class StepView:
     local_steps: int
     """Global steps that one of these steps makes."""
     compared: Sequence[tuple[tuple[str, ...], Mapping[str, StragglerFigures]]]
-    """Of each group of subjects that do equal work: the subjects, and the figures of the stragglers among them."""
+    """Subjects of each group that do equal work, and the figures of the stragglers among them."""
 
 
 @dataclass(slots=True)

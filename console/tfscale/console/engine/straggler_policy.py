@@ -16,8 +16,8 @@ from tfscale.console.analysis.restarts import worth_restarting
 from tfscale.console.analysis.restarts.worth_restarting import PolicyRestart
 from tfscale.console.engine.checkpoint_age import checkpoint_age
 from tfscale.console.engine.events import CommandProgressed, PolicyTold
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.sources import Inbox
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.recovery_policy import OnStraggler

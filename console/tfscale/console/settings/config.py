@@ -10,7 +10,7 @@ from typing import Any
 from tfscale.console.export.rows import PARTS
 from tfscale.console.settings.command_line import Invocation
 from tfscale.console.settings.options import OPTIONS
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import choose, config_path, is_flag

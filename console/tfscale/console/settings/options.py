@@ -9,7 +9,7 @@ from dataclasses import replace
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
-from tfscale.console.sources.simulated_faults import EXAMPLE, Fault
+from tfscale.console.sources.simulation.simulated_faults import EXAMPLE, Fault
 from tfscale.console.transport.commands import PROFILE_SECONDS
 from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.errors import UsageError

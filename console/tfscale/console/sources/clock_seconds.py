@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from tfscale.console.engine.events import SecondPassed
-from tfscale.console.sources import Inbox
+from tfscale.console.engine.inbox import Inbox
 
 
 async def put_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfscale.console.engine.events import Event, Rewound, SecondPassed
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.recording.recording_reader import Recording
-from tfscale.console.sources import Inbox
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -21,6 +21,8 @@ _AHEAD = 64
 
 class RecordedSource:
     """Events as fast as they are taken. Can be run once."""
+
+    is_live = False
 
     def __init__(self, spec: ClusterSpec, events: Iterable[Event], begin: float = 0.0) -> None:
         """Read `events` when run; until the first, `begin` is the present, Unix seconds."""
@@ -51,6 +53,8 @@ class Position:
 
 class Player:
     """Recording at the pace at which it was recorded, with the controls of a player."""
+
+    is_live = False
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfscale.console.baselines.baseline_file import BaselineFile, open_baselines
+from tfscale.console.engine.source import Source
 from tfscale.console.engine.straggler_policy import StragglerPolicy
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources import Source
 from tfscale.console.sources.cluster_finder import find_cluster
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulated import SimulatedSource
+from tfscale.console.sources.simulation.simulated import SimulatedSource
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec

@@ -20,7 +20,7 @@ COMMUNICATION = 0.30
 """Share of the step that the all-reduce takes (chosen)."""
 FULL = 0.80
 """Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
-(tests/e2e/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
+(tests/e2e/causes/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
 INPUT = 0.20
 """Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
 COMPUTE = 0.70

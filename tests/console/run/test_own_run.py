@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.console.local.own_run import OwnRun, OwnRunError, devices_of, start_run
+from tfscale.console.run.own_run import OwnRun, OwnRunError, devices_of, start_run
 
 _SLEEP = (sys.executable, "-c", "import os, time; print(os.environ.get('TF_CONFIG'), flush=True); time.sleep(60)")
 

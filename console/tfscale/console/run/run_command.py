@@ -13,7 +13,7 @@ from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import run_headless
 from tfscale.console.export.snapshot_once import SnapshotOnce
-from tfscale.console.local.own_run import OwnRun, OwnRunError, start_run
+from tfscale.console.run.own_run import OwnRun, OwnRunError, start_run
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.cluster_finder import cluster_of
 from tfscale.console.sources.source_factory import connect_to

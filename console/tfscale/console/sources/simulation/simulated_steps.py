@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.console.analysis.steps.arrays import Floats
-from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
+from tfscale.console.sources.simulation.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
 from tfscale.core.records.step_batch import PHASES
 
 _PART = 1.0

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
-from tfscale.console.sources.simulated_steps import SimulatedSteps
+from tfscale.console.sources.simulation.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
+from tfscale.console.sources.simulation.simulated_steps import SimulatedSteps
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Description, Frame

@@ -12,8 +12,8 @@ from simulated_runs import simulated
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.state_factory import states
-from tfscale.console.sources.simulated import SimulatedSource, simulated_spec
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.errors import UsageError
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

@@ -1,15 +1,12 @@
-"""Sources of events. A source fills an `Inbox` until it is cancelled; all sources look the same to its reader."""
+"""Queue between a source of events and the engine."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from tfscale.console.engine.events import Event, FrameArrived
-from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 INBOX_LIMIT = 8192
 """Events: eight seconds of a console that is held up, at 1,000 tasks and a frame a second."""
@@ -46,7 +43,7 @@ class Inbox:
         await self._filled.wait()
 
     def take(self, limit: int) -> list[Event]:
-        """Return up to `most` events, oldest first; none when the inbox is empty."""
+        """Return up to `limit` events, oldest first; none when the inbox is empty."""
         events = [self._events.popleft() for _ in range(min(limit, len(self._events)))]
         if not self._events and not self.is_closed:
             self._filled.clear()
@@ -71,33 +68,3 @@ class Inbox:
                 del self._events[position]
                 self.dropped += 1
                 return
-
-
-class Source(Protocol):
-    """Source of the events of a cluster."""
-
-    @property
-    def spec(self) -> ClusterSpec:
-        """Cluster that the events are of."""
-
-    def now(self) -> float:
-        """Return the source's present, Unix seconds: the host's clock, or the position of a replay."""
-
-    async def run(self, inbox: Inbox) -> None:
-        """Fill the inbox until cancelled, or until there are no more events."""
-
-
-class Clock:
-    """Clock of this host, Unix seconds, that never goes back, so that events are in the order of their times.
-
-    Where the host's clock is set back, this one follows the monotonic clock until the host's has caught up.
-    """
-
-    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
-        self._wall, self._steady = wall, steady
-        self._last, self._at = wall(), steady()
-
-    def __call__(self) -> float:
-        at = self._steady()
-        self._last, self._at = max(self._wall(), self._last + at - self._at), at
-        return self._last

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tfscale.console.sources import Clock, Inbox
+from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.clock_seconds import put_seconds, sleep_until
-from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.sources.simulated_faults import Fault
+from tfscale.console.sources.host_clock import Clock
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
@@ -30,6 +31,8 @@ def simulated_spec(workers: int) -> ClusterSpec:
 
 class SimulatedSource:
     """`workers` equal workers in synchronous training with `faults`, whose times count from `run` on."""
+
+    is_live = True
 
     def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
         """Make the cluster. Raises UsageError where a fault names no task of it."""
