@@ -10,10 +10,10 @@ from tfscale.console.analysis.learning.empty_batches import empty_batches
 from tfscale.console.analysis.learning.non_finite import not_finite
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
-from tfscale.console.analysis.process.process_facts import ProcessFacts
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.tasks.blocked import blocked
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.console.analysis.tasks.hangs import hangs
 from tfscale.console.analysis.tasks.no_first_step import no_first_step
@@ -59,9 +59,9 @@ def _task_rule(rule: Callable[[ClusterView], list[Diagnosis]]) -> Callable[[Watc
 
 
 DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
-    lambda _: ProcessFacts(),
     lambda watched: SilenceWatch(watched.spec),
     _crashes,
+    _task_rule(lambda view: blocked(view.tasks)),
     _task_rule(lambda view: stuck_functions(view.tasks) or hangs(view.tasks, view.condition)),
     _task_rule(lambda view: not_started(view.tasks, view.now)),
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),
