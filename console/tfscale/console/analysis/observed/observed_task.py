@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
