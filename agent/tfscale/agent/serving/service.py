@@ -22,6 +22,7 @@ from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.serving.status_codes import Unsupported
@@ -103,16 +104,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                 f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
                 f"{request.schema_version}: update it"
             )
-        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
-            _logger.debug("%s watches", context.peer())
-            told = self._placement()
-            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
-            async for frame in watcher:
-                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                    told = self._placement()
-                    yield wire.snapshot_reply(schema, self._describe(), ())
-                yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.farewell)
+        _logger.debug("%s watches", context.peer())
+        replies = frame_stream(
+            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
+        )
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
