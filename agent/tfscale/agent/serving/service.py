@@ -22,6 +22,7 @@ from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.serving.status_codes import Unsupported
@@ -96,25 +97,19 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if self._seat is not None:
             serve_placements(server, PlacementService(self._settings.cluster, self._seat))
 
-    async def Watch(
+    def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
-    ) -> AsyncIterator[Any]:  # WatchReply; a frame as bytes
+    ) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
         schema = wire.agreed_schema(request.schema_version)
         if schema is None:
             raise Unsupported(
                 f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
                 f"{request.schema_version}: update it"
             )
-        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
-            _logger.debug("%s watches", context.peer())
-            told = self._placement()
-            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
-            async for frame in watcher:
-                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                    told = self._placement()
-                    yield wire.snapshot_reply(schema, self._describe(), ())
-                yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.farewell)
+        _logger.debug("%s watches", context.peer())
+        return frame_stream(
+            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
+        )
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
