@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.detector import ClusterView
 from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.stragglers.straggler_rule import Rule
+from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -284,6 +289,8 @@ class FakeAnalysis:
 class ScriptedSource:
     """Source that gives its events at once, then a second that has passed, and then waits for ever."""
 
+    is_live = False
+
     def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
         self.spec = spec
         self.events = events
@@ -408,3 +415,8 @@ def views(count: int = 12) -> list[TaskView]:
 
 def busy_gpu(use: float, heat: float) -> GpuSample:
     return GpuSample(0, "GPU-0", "A100", utilisation=use, memory_used=33_000_000_000, temperature=heat, power=300.0)
+
+
+def cluster_view(tasks: Mapping[str, ObservedTask], now: float) -> ClusterView:
+    """Return the view of tasks of which no step is known, as detectors get it."""
+    return ClusterView(now, tasks, ClusterCondition(), StepGroups(tasks, Rule()).judge(local_steps=1))

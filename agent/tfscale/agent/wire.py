@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from google.protobuf.message import Message
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
@@ -152,10 +153,28 @@ def snapshot_reply(schema: int, description: Description, recent: Sequence[Encod
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def frame_reply(schema: int, frame: EncodedFrame) -> agent_pb2.WatchReply:
-    reply = agent_pb2.WatchReply(schema_version=schema)
-    reply.frame.MergeFromString(frame.message)
-    return reply
+def past_beginning(schema: int, description: Description, at: float) -> agent_pb2.WatchReply:
+    """Return the snapshot before the pieces of the past; `at` is now."""
+    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at)
+    return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
+
+
+def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> bytes:
+    """Return a piece of the past, as `frame_reply` does; one without frames is its end."""
+    piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
+    head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
+    return head + delimited(agent_pb2.WatchReply.PAST_FIELD_NUMBER, piece)
+
+
+def frame_reply(schema: int, frame: EncodedFrame) -> bytes:
+    """Return a WatchReply as it is sent: the frame, which is encoded already, is not read for each watcher."""
+    head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
+    return head + delimited(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, frame.message)
+
+
+def serialized(reply: Message | bytes) -> bytes:
+    """Return a reply of a stream as it is sent; one that is encoded already stays so."""
+    return reply if isinstance(reply, bytes) else reply.SerializeToString()
 
 
 def farewell_reply(schema: int, farewell: Farewell) -> agent_pb2.WatchReply:

@@ -32,7 +32,7 @@ tfscale.core.early_interrupt.restore()
 
 
 def main() -> None:
-    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`, `doctor`)."""
+    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy, 4 outdated (`--once`)."""
     fill_standard_streams()
     try:
         invocation = parse(WATCH, COMMANDS, sys.argv[1:], os.environ)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,11 +16,11 @@ import grpc.aio
 import pytest
 from certificates import Issuer
 from running_agents import W0, agent, command, named, runs, stub
-from tfscale.agent.serving.gatekeeper import NEEDED
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.access.call_rights import CALLS, needs_token
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
-from tfscale.core.cluster.local.agent_token import NEEDS_TOKEN, TOKEN_KEY
+from tfscale.core.cluster.local.agent_token import TOKEN_KEY
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, placement_pb2, preflight_pb2, preflight_pb2_grpc
 
@@ -100,13 +101,12 @@ def audited(settings: AgentSettings) -> list[dict[str, object]]:
     return [json.loads(line) for line in settings.files.audit.read_text().splitlines()]
 
 
-def test_every_call_has_its_role_and_loopback_asks_for_a_token_where_a_role_is_needed() -> None:
+def test_every_call_of_the_services_has_a_row() -> None:
     agents = agent_pb2.DESCRIPTOR.services_by_name["Agent"].methods_by_name
     preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
     placements = placement_pb2.DESCRIPTOR.services_by_name["Placement"].methods_by_name
-    assert set(NEEDED) == {*agents, *preflights, *placements}
+    assert set(CALLS) == {*agents, *preflights, *placements}
     assert set(REQUESTS) == {*agents, *preflights}  # placements: tests/agent/life/test_placed_agent.py
-    assert {name for name, role in NEEDED.items() if role is not None} == NEEDS_TOKEN
 
 
 async def test_on_loopback_only_the_same_user_may_order_and_read_what_is_private(settings_of: SettingsOf) -> None:
@@ -114,7 +114,7 @@ async def test_on_loopback_only_the_same_user_may_order_and_read_what_is_private
         await runs(settings)
         async with bare(settings) as channel:
             said = await refused(channel)
-            assert set(said) == NEEDS_TOKEN & set(REQUESTS)
+            assert set(said) == set(filter(needs_token, REQUESTS)) == set(REQUESTS) - {"Watch", "Describe"}
             assert said["Restart"].startswith(
                 f"Restart is for user {os.getuid()} alone, who can read this agent's token"
             )
@@ -239,3 +239,25 @@ async def test_a_call_that_waited_for_a_new_agent_brings_its_token(settings_of: 
         await asyncio.sleep(0.3)
         async with agent(settings):
             assert (await waiting).generation <= 5
+
+
+@pytest.mark.parametrize(("method", "streams"), [("Describe", False), ("Watch", True), ("Restart", True)])
+async def test_bytes_that_are_no_message_are_refused_with_one_line_and_no_traceback(
+    settings_of: Callable[..., AgentSettings], method: str, streams: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with agent(settings := settings_of(W0)):
+        before = await runs(settings)
+        async with open_channel(settings.listen, settings.cluster) as channel:
+            path = f"/tfscale.v1.Agent/{method}"
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                if streams:
+                    async for _ in channel.unary_stream(path)(b"\xff" * 9):
+                        pass
+                else:
+                    await channel.unary_unary(path)(b"\xff" * 9)
+        async with stub(settings) as service:
+            assert (await service.Describe(agent_pb2.DescribeRequest())).task == "worker:0"
+        assert (await runs(settings)).pid == before.pid
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert (caught.value.details() or "").startswith("the request is no message of the service")
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -533,5 +533,5 @@ def inventory() -> Iterator[Feature]:
 
 
 def faults() -> list[str]:
-    """Return what the installed TensorFlow, Keras and tf_keras lack of all this, a line for each feature."""
+    """Return the listed names that the installed TensorFlow, Keras and tf_keras lack, a line for each feature."""
     return [fault for feature in inventory() if (fault := feature.fault()) is not None]

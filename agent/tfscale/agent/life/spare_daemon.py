@@ -8,11 +8,9 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import grpc
 import grpc.aio
-from tfscale.agent import wire
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import local_agent
 from tfscale.agent.placement.seat import Seat
@@ -34,7 +32,7 @@ class SpareDaemon:
 
     def __init__(self, settings: AgentSettings, process: OwnProcess, seat: Seat) -> None:
         self._settings, self._process, self._seat = settings, process, seat
-        self._identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
+        self.identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
         self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
         self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
         self._certificate_watch = CertificateWatch(self._certificates)
@@ -70,7 +68,7 @@ class SpareDaemon:
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have the server answer the calls of placements; it has no task about which others could ask."""
-        serve_placements(server, PlacementService(self._settings.cluster, self._seat, self._refuse_strangers))
+        serve_placements(server, PlacementService(self._settings.cluster, self._seat))
 
     def leave(self) -> None:
         """End the agent."""
@@ -91,7 +89,3 @@ class SpareDaemon:
             await asyncio.sleep(_LOOK)
             announcement.keep()
             self._certificate_watch.look()
-
-    async def _refuse_strangers(self, to: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        if why := self._identity.why_not(wire.identity_record(to)):
-            await context.abort(grpc.StatusCode.NOT_FOUND, why)

@@ -13,12 +13,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tfscale.agent.serving.audit_log import AuditLog
+from tfscale.agent.serving.callers import Callers
 from tfscale.agent.serving.gatekeeper import SERVICES, Gatekeeper
-from tfscale.agent.serving.readable_requests import ReadableRequests
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.security import SERVER_OPTIONS, uses_tls
+from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
 
 _GRACE = 0.5
@@ -33,6 +34,8 @@ class ServerError(TfscaleError):
 class Served(Protocol):
     """Services of one agent, beside the health of its server."""
 
+    identity: TaskIdentity
+    """Names that a request for the agent has."""
     health_names: Sequence[str]
     """Names by which the health of it is asked for."""
 
@@ -54,9 +57,8 @@ class AgentServer:
         uses_tls(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
         self._audit = AuditLog(audit)
-        gatekeeper = Gatekeeper(settings, token, self._audit)
-        readable = ReadableRequests(SERVICES)
-        self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[readable, gatekeeper])
+        gatekeeper = Gatekeeper(service.identity, Callers(settings, token), self._audit)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[gatekeeper])
         service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

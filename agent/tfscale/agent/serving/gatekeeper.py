@@ -1,78 +1,47 @@
-"""Gatekeeper of the agent's service: it knows who calls, refuses what that caller may not do, and records orders."""
+"""Gatekeeper of the agent's services: it reads each request, refuses what is not allowed, and records orders.
+
+A service behind it gets messages that are for its agent, from callers who may make the call; an error that it raises
+becomes the status of the call.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
+from tfscale.agent.serving.callers import Caller, Callers
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
-from tfscale.agent.settings import AgentSettings
-from tfscale.core.access.caller_role import CallerRole, role_of
-from tfscale.core.cluster.local.agent_token import TOKEN_KEY
-from tfscale.core.cluster.local.local_agents import announcements_folder
-from tfscale.core.cluster.security import uses_tls
-from tfscale.core.text import bounded
+from tfscale.agent.serving.status_codes import Stranger, status_code
+from tfscale.core.access.call_rights import CALLS, UNKNOWN
+from tfscale.core.access.caller_role import CallerRole
+from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.errors import TfscaleError
+from tfscale.core.wire.convert import WireError, read_by
 
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
-"""Callers and calls of which the log tells as a warning once each."""
-_MOST_NAME = 64
-NEEDED: dict[str, CallerRole | None] = {
-    "Watch": None,
-    "Describe": None,
-    "FollowLog": CallerRole.OBSERVER,
-    "Stack": CallerRole.OBSERVER,
-    "Restart": CallerRole.OPERATOR,
-    "Stop": CallerRole.OPERATOR,
-    "Start": CallerRole.OPERATOR,
-    "Profile": CallerRole.OPERATOR,
-    "Apply": CallerRole.AGENT,
-    "ReportFailure": CallerRole.AGENT,
-    "Examine": CallerRole.OPERATOR,
-    "Reach": CallerRole.OPERATOR,
-    "Send": CallerRole.OPERATOR,
-    "Seat": None,
-    "Place": CallerRole.AGENT,
-    "Uncordon": CallerRole.OPERATOR,
-}
-"""Least role for each call, None for those that are open to all who reach the agent. Others need an agent's."""
+"""Refused callers and strangers of which the log tells as a warning, once each: a console asks again every second."""
 SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME)
 """Names of the services whose calls these are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """One who calls, in words, and what it may do."""
-
-    who: str
-    role: CallerRole | None
+_Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Gatekeeper(grpc.aio.ServerInterceptor):
-    """Interceptor of all calls. `token` is what callers on loopback must bring."""
+    """Interceptor of all calls to the agent of this identity."""
 
-    def __init__(self, settings: AgentSettings, token: str, audit: AuditLog) -> None:
-        self._audit = audit
-        self._token = token.encode()
+    def __init__(self, identity: TaskIdentity, callers: Callers, audit: AuditLog) -> None:
+        self._identity, self._callers, self._audit = identity, callers, audit
         self._refused: set[tuple[str, str]] = set()
-        """Callers and calls that are in the log as warnings already."""
-        listen, spec = settings.listen, settings.cluster
-        self._has_tls = uses_tls(listen, spec, settings.insecure)
-        self._has_roles = spec.tls is not None and spec.tls.has_roles
-        self._needs_token = listen.is_loopback and not settings.insecure_loopback
-        self._stranger = "loopback" if listen.is_loopback else "anyone"
+        """Refusals that are in the log as warnings already."""
 
     async def intercept_service(
         self,
@@ -81,109 +50,100 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler: Any = await continuation(handler_call_details)
         service, _, method = handler_call_details.method.removeprefix("/").rpartition("/")
-        needed = NEEDED.get(method, CallerRole.AGENT)
-        if handler is None or service not in SERVICES or needed is None:
+        if handler is None or service not in SERVICES:
             return handler  # type: ignore[no-any-return]
         if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                self._guarded_stream(method, needed, handler.unary_stream),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._guarded(method, needed, handler.unary_unary),
-            handler.request_deserializer,
-            handler.response_serializer,
-        )
+            return grpc.unary_stream_rpc_method_handler(self._stream(method, handler), None, wire.serialized)
+        return grpc.unary_unary_rpc_method_handler(self._unary(method, handler), None, handler.response_serializer)
 
-    def _guarded(self, method: str, needed: CallerRole, behavior: Callable[[Any, Any], Awaitable[Any]]) -> Any:
-        async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            async with self._admitted(method, needed, request, context) as order:
-                reply = await behavior(request, context)
-                order.heard(reply)
-                return reply
+    def _unary(self, method: str, handler: Any) -> Any:
+        async def answer(data: bytes, context: _Context) -> Any:
+            async with self._admitted(method, handler.request_deserializer, data, context) as (request, outcome):
+                outcome.reply = await handler.unary_unary(request, context)
+                return outcome.reply
 
-        return guarded
+        return answer
 
-    def _guarded_stream(self, method: str, needed: CallerRole, behavior: Callable[[Any, Any], Any]) -> Any:
-        async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+    def _stream(self, method: str, handler: Any) -> Any:
+        # Written, not yielded: a frame a second for each console passes one generator less.
+        async def answer(data: bytes, context: _Context) -> None:
             async with (
-                self._admitted(method, needed, request, context) as order,
-                aclosing(behavior(request, context)) as replies,
+                self._admitted(method, handler.request_deserializer, data, context) as (request, outcome),
+                aclosing(handler.unary_stream(request, context)) as replies,
             ):
                 async for reply in replies:
-                    order.heard(reply)
-                    yield reply
+                    outcome.reply = reply
+                    await context.write(reply)
 
-        return guarded
+        return answer
 
     @asynccontextmanager
     async def _admitted(
-        self, method: str, needed: CallerRole, request: Any, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> AsyncIterator[_Outcome]:
+        self, method: str, read: Callable[[bytes], Any], data: bytes, context: _Context
+    ) -> AsyncIterator[tuple[Any, _Outcome]]:
         """Let a call in, or refuse it; write down what comes of it if it is an order."""
-        caller = self._caller(context)
-        order = self._audit.begin(caller.who, context.peer(), *wire.order_words(method, request))
-        outcome = _Outcome(order if needed >= CallerRole.OPERATOR else None)
-        if caller.role is None or caller.role < needed:
-            why = self._refusal(method, needed, caller)
-            outcome.tell(f"refused: {why}")
-            self._log_refusal(method, caller, context.peer(), why)
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
-        if not wire.is_order(request):
-            outcome = _Outcome(None)
-        outcome.tell("asked")
         try:
-            yield outcome
-        except grpc.aio.AbortError:
-            outcome.tell(f"refused: {context.details()}")
-            raise
+            request = read_by(read, data)
+        except WireError as error:
+            # gRPC itself would answer UNKNOWN, and write a traceback to the log.
+            await context.abort(status_code(error), f"the request is no message of the service: {error}")
+        outcome = await self._begun(method, request, context)
+        try:
+            self._check_addressee(method, request)
+            yield request, outcome
+        except (TfscaleError, WireError) as error:
+            outcome.tell(f"refused: {error}")
+            self._log(context, str(error), once=isinstance(error, Stranger))
+            await context.abort(status_code(error), str(error))
         except (asyncio.CancelledError, GeneratorExit):
             outcome.tell("caller gone")
             raise
         except Exception as error:
             outcome.tell(f"failed: {error!r}")
             raise
-        outcome.tell(outcome.failure or "done")
+        outcome.tell(wire.failure_of(outcome.reply) or "done")
 
-    def _caller(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
-        if self._has_tls:
-            return self._certified(context.auth_context())
-        if not self._needs_token:
-            return Caller(self._stranger, CallerRole.AGENT)
-        sent = [value for key, value in context.invocation_metadata() or () if key == TOKEN_KEY]
-        tokens = [token.encode(errors="replace") if isinstance(token, str) else token for token in sent]
-        if any(hmac.compare_digest(token, self._token) for token in tokens):
-            return Caller(f"user {os.getuid()}", CallerRole.AGENT)
-        return Caller(self._stranger, None)
+    async def _begun(self, method: str, request: Any, context: _Context) -> _Outcome:
+        """Return the outcome of a call that its caller may make, yet open; refuse the call of another caller."""
+        needed = CALLS.get(method, UNKNOWN).role
+        if needed is None:
+            return _Outcome(None)
+        caller = self._callers.caller_of(context)
+        order = self._audit.begin(caller.who, context.peer(), *wire.order_words(method, request))
+        outcome = _Outcome(order if needed >= CallerRole.OPERATOR else None)
+        if caller.role is None or caller.role < needed:
+            await self._refuse(method, needed, caller, outcome, context)
+        if not wire.is_order(request):
+            return _Outcome(None)
+        outcome.tell("asked")
+        return outcome
 
-    def _certified(self, facts: Mapping[str, Iterable[bytes]]) -> Caller:
-        """Return whom the certificate names. `facts` are gRPC's about the connection."""
-        uris = [uri.decode(errors="replace") for uri in facts.get("peer_uri", ())]
-        names = [*facts.get("x509_common_name", ()), *facts.get("x509_subject_alternative_name", ())]
-        name = bounded(next(iter(names), b"without a name").decode(errors="replace"), _MOST_NAME)
-        if not self._has_roles:
-            return Caller(name, CallerRole.AGENT)
-        role = role_of(uris)
-        return Caller(f"{name} ({role})" if role is not None else f"{name} (no role)", role)
+    async def _refuse(
+        self, method: str, needed: CallerRole, caller: Caller, outcome: _Outcome, context: _Context
+    ) -> None:
+        why = self._callers.refusal(method, needed, caller)
+        outcome.tell(f"refused: {why}")
+        self._log(context, f"{caller.who}: {why}", once=True)
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
 
-    def _refusal(self, method: str, needed: CallerRole, caller: Caller) -> str:
-        if self._has_tls:
-            return (
-                f"{method} needs the role {needed}, and the certificate is that of {caller.who}: make one with "
-                'tfscale-agent certificates, or give agents roles = "off" in [tls]'
+    def _check_addressee(self, method: str, request: Any) -> None:
+        """Raise Stranger for a request that is not meant for this agent, or for an order that does not say for whom."""
+        asked = wire.identity_record(request.to)
+        if CALLS.get(method, UNKNOWN).is_named and not (asked.task and asked.fingerprint):
+            raise Stranger(
+                f"this is {self._identity}, and the request does not say whom it is for: name them in `to`, as "
+                "Describe does"
             )
-        return (
-            f"{method} is for user {os.getuid()} alone, who can read this agent's token in "
-            f"{announcements_folder(os.environ)}: call as that user with the same XDG_RUNTIME_DIR and TMPDIR, or start "
-            "the agent with --insecure-loopback"
-        )
+        if why := self._identity.why_not(asked):
+            raise Stranger(why)
 
-    def _log_refusal(self, method: str, caller: Caller, where: str, why: str) -> None:
-        is_news = (caller.who, method) not in self._refused and len(self._refused) < _MOST_REFUSED
-        if is_news:
-            self._refused.add((caller.who, method))
-        _logger.log(logging.WARNING if is_news else logging.DEBUG, "refused %s at %s: %s", caller.who, where, why)
+    def _log(self, context: _Context, why: str, *, once: bool) -> None:
+        """Log a refusal as a warning; one of a kind that may come every second only the first time."""
+        key = (context.peer().rpartition(":")[0], why)
+        is_news = not once or (key not in self._refused and len(self._refused) < _MOST_REFUSED)
+        if once and is_news:
+            self._refused.add(key)
+        _logger.log(logging.WARNING if is_news else logging.DEBUG, "refused a request of %s: %s", context.peer(), why)
 
 
 class _Outcome:
@@ -191,11 +151,8 @@ class _Outcome:
 
     def __init__(self, order: AuditedOrder | None) -> None:
         self._order = order
-        self.failure = ""
-
-    def heard(self, reply: Any) -> None:
-        """Take a reply of the service."""
-        self.failure = wire.failure_of(reply)
+        self.reply: Any = None
+        """Last reply of the service."""
 
     def tell(self, result: str) -> None:
         if self._order is not None:

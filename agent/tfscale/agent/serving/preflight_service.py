@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.preflight.contacts import reach, send
@@ -16,7 +14,7 @@ from tfscale.agent.preflight.examiner import MOST_SECONDS, Examiner
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.v1 import agent_pb2, preflight_pb2, preflight_pb2_grpc
+from tfscale.v1 import preflight_pb2, preflight_pb2_grpc
 
 _logger = logging.getLogger(__name__)
 PREFLIGHT_NAME = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].full_name
@@ -24,17 +22,10 @@ _Context = grpc.aio.ServicerContext
 
 
 class PreflightService(preflight_pb2_grpc.PreflightServicer):
-    """Service for `tfscale-console doctor`; `refuse_strangers` aborts a request that is not for this agent."""
+    """Service for `tfscale-console doctor`."""
 
-    def __init__(
-        self,
-        spec: ClusterSpec,
-        examiner: Examiner,
-        refuse_strangers: Callable[[agent_pb2.TaskIdentity, _Context[Any, Any]], Awaitable[None]],
-    ) -> None:
-        self._spec = spec
-        self._examiner = examiner
-        self._refuse_strangers = refuse_strangers
+    def __init__(self, spec: ClusterSpec, examiner: Examiner) -> None:
+        self._spec, self._examiner = spec, examiner
         self._sending = asyncio.Lock()
 
     async def Examine(
@@ -42,7 +33,6 @@ class PreflightService(preflight_pb2_grpc.PreflightServicer):
         request: preflight_pb2.ExamineRequest,
         context: _Context[preflight_pb2.ExamineRequest, preflight_pb2.Examination],
     ) -> AsyncIterator[preflight_pb2.Examination]:
-        await self._refuse_strangers(request.to, context)
         _logger.info("%s examines this host", context.peer())
         async with self._examiner.examine(request.receives) as found:
             yield wire.examination_message(found)
@@ -53,23 +43,14 @@ class PreflightService(preflight_pb2_grpc.PreflightServicer):
         request: preflight_pb2.ReachRequest,
         context: _Context[preflight_pb2.ReachRequest, preflight_pb2.ReachReply],
     ) -> preflight_pb2.ReachReply:
-        await self._refuse_strangers(request.to, context)
-        try:
-            contacts = await reach(self._spec, [Task.parse(name) for name in request.tasks])
-        except UsageError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        contacts = await reach(self._spec, [Task.parse(name) for name in request.tasks])
         return wire.reach_reply(time.time(), contacts)
 
     async def Send(
         self, request: preflight_pb2.SendRequest, context: _Context[preflight_pb2.SendRequest, preflight_pb2.SendReply]
     ) -> preflight_pb2.SendReply:
-        await self._refuse_strangers(request.to, context)
-        try:
-            task = Task.parse(request.task)
-            if task not in self._spec.tasks:
-                raise UsageError(f"the cluster has no {task}")
-            async with self._sending:
-                done = await send(self._spec.tasks[task].host, request.port, request.seconds)
-        except UsageError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        return wire.send_reply(done)
+        task = Task.parse(request.task)
+        if task not in self._spec.tasks:
+            raise UsageError(f"the cluster has no {task}")
+        async with self._sending:
+            return wire.send_reply(await send(self._spec.tasks[task].host, request.port, request.seconds))

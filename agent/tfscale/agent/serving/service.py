@@ -1,65 +1,49 @@
-"""gRPC service of the agent. It only translates between messages and calls; other modules decide."""
-
-# gRPC gives every method a request and a context.
+"""gRPC service of the agent. It only translates requests that the gatekeeper has let in; other modules decide."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Leaving, Overtaken, Verb
+from tfscale.agent.cluster.gang import Gang, Verb
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.operation import Operation
-from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
-from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
+from tfscale.agent.file_thread import FileThread
+from tfscale.agent.on_demand.profile_requests import ProfileProgress
+from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import read_log
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
+from tfscale.agent.serving.status_codes import Unsupported
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
-from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.errors import UsageError
 from tfscale.core.records.frame import Description
 from tfscale.core.records.schema import OLDEST_SCHEMA
 from tfscale.core.text import bounded
-from tfscale.core.wire.convert import WireError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _MOST_REPORT = 64 << 10
 """Bytes of the report of a failure: the last lines of a log are in it."""
-_MOST_REFUSED = 100
-"""Strangers of which the log tells once; a stranger's console asks again every second."""
 _MOST_HOSTS = 1000
 _MOST_REASON = 200
 """Characters of a reason, which stands in frames, journals and logs."""
 _Context = grpc.aio.ServicerContext
-_CODES = {
-    UsageError: grpc.StatusCode.INVALID_ARGUMENT,
-    DiskHangs: grpc.StatusCode.FAILED_PRECONDITION,
-    Busy: grpc.StatusCode.ABORTED,
-    Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
-    Leaving: grpc.StatusCode.UNAVAILABLE,
-    GangError: grpc.StatusCode.FAILED_PRECONDITION,
-    StackTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
-    StackUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
-    ProfileBusy: grpc.StatusCode.ABORTED,
-    ProfileTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
-    ProfileUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
-}
 
 
 class AgentService(agent_pb2_grpc.AgentServicer):
@@ -98,39 +82,35 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._examiner = examiner
         self._seat = seat
         self._mover = mover
-        self.health_names: Sequence[str] = ("", SERVICE_NAME, wire.health_name(settings.identity))
+        self.identity = settings.identity
+        self.health_names: Sequence[str] = ("", SERVICE_NAME, wire.health_name(self.identity))
         self._files = FileThread()
-        self._refused: set[str] = set()
-        """Reasons of refusals that are in the log as warnings already."""
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have the server answer the calls of this service, and of the one that examines its host."""
         agent_pb2_grpc.add_AgentServicer_to_server(self, server)
-        preflight = PreflightService(self._settings.cluster, self._examiner, self._refuse_strangers)
+        preflight = PreflightService(self._settings.cluster, self._examiner)
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
         if self._seat is not None:
             spec, uncordon = self._settings.cluster, None if self._mover is None else self._mover.uncordon
-            placement = PlacementService(spec, self._seat, self._refuse_strangers, uncordon)
-            serve_placements(server, placement)
+            serve_placements(server, PlacementService(spec, self._seat, uncordon))
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
-    ) -> AsyncIterator[agent_pb2.WatchReply]:
-        await self._refuse_strangers(request.to, context)
+    ) -> AsyncIterator[Any]:  # WatchReply; a frame as bytes
         schema = wire.agreed_schema(request.schema_version)
         if schema is None:
-            why = f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
-            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{why}{request.schema_version}: update it")
-        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
-            _logger.debug("%s watches", context.peer())
-            told = self._placement()
-            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
-            async for frame in watcher:
-                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                    told = self._placement()
-                    yield wire.snapshot_reply(schema, self._describe(), ())
-                yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.farewell)
+            raise Unsupported(
+                f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
+                f"{request.schema_version}: update it"
+            )
+        _logger.debug("%s watches", context.peer())
+        replies = frame_stream(
+            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
+        )
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
@@ -138,111 +118,82 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
     ) -> agent_pb2.Description:
-        await self._refuse_strangers(request.to, context)
         return wire.description_message(self._describe())
 
     async def Restart(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.RESTART, request, context):
+        async for progress in self._command(Verb.RESTART, request):
             yield progress
 
     async def Stop(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.STOP, request, context):
+        async for progress in self._command(Verb.STOP, request):
             yield progress
 
     async def Start(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.START, request, context):
+        async for progress in self._command(Verb.START, request):
             yield progress
 
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
     ) -> AsyncIterator[agent_pb2.LogChunk]:
-        await self._refuse_strangers(request.to, context)
-        try:
-            async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
-                async for lines in log:
-                    yield wire.log_message(lines)
-        except (UsageError, DiskHangs) as error:
-            await _refuse(context, _code(error), str(error))
+        async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
+            async for lines in log:
+                yield wire.log_message(lines)
 
     async def Stack(
         self, request: agent_pb2.StackRequest, context: _Context[agent_pb2.StackRequest, agent_pb2.StackReply]
     ) -> agent_pb2.StackReply:
-        await self._refuse_strangers(request.to, context)
-        try:
-            return wire.stack_message(await self._take_stack())
-        except StackUnavailable as error:
-            await _refuse(context, _code(error), str(error))
+        return wire.stack_message(await self._take_stack())
 
     async def Profile(
         self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
-        await self._refuse_strangers(request.to, context)
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
-        try:
-            async with aclosing(self._profile(request.seconds)) as steps:
-                async for progress in steps:
-                    yield wire.profile_message(progress)
-        except (UsageError, ProfileUnavailable) as error:
-            await _refuse(context, _code(error), str(error))
+        async with aclosing(self._profile(request.seconds)) as steps:
+            async for progress in steps:
+                yield wire.profile_message(progress)
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
-        await self._refuse_strangers(request.to, context, is_order=True)
         checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
-        try:
-            match request.target:
-                case agent_pb2.ApplyRequest.TARGET_STOPPED:
-                    verb = wire.verb_record(request.verb)
-                    status = await self._local.fence(request.generation, _reason(request), verb=verb)
-                case agent_pb2.ApplyRequest.TARGET_RUNNING:
-                    status = await self._local.run(request.generation, _reason(request))
-                case target if target in checks:
-                    await self._local.check(request.generation, checks[target])
-                    status = await self._local.status()
-                case target:
-                    raise UsageError(f"unknown target {target}")
-            return wire.status_message(status)
-        except TfscaleError as error:
-            await _refuse(context, _code(error), str(error))
+        match request.target:
+            case agent_pb2.ApplyRequest.TARGET_STOPPED:
+                verb = wire.verb_record(request.verb)
+                status = await self._local.fence(request.generation, _reason(request), verb=verb)
+            case agent_pb2.ApplyRequest.TARGET_RUNNING:
+                status = await self._local.run(request.generation, _reason(request))
+            case target if target in checks:
+                await self._local.check(request.generation, checks[target])
+                status = await self._local.status()
+            case target:
+                raise UsageError(f"unknown target {target}")
+        return wire.status_message(status)
 
     async def ReportFailure(
         self,
         request: agent_pb2.FailureReport,
         context: _Context[agent_pb2.FailureReport, agent_pb2.FailureVerdict],
     ) -> agent_pb2.FailureVerdict:
-        await self._refuse_strangers(request.to, context, is_order=True)
         if request.ByteSize() > _MOST_REPORT:
-            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"a report has at most {_MOST_REPORT} bytes")
+            raise UsageError(f"a report has at most {_MOST_REPORT} bytes")
         if self._acting is None:
-            why = f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
-            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, why)
-        try:
-            return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
-        except WireError as error:
-            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except TfscaleError as error:
-            await _refuse(context, _code(error), str(error))
+            raise Unsupported(self._no_recovery())
+        return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
 
     async def _command(
         self,
         verb: Verb,
         request: agent_pb2.TasksRequest,
-        context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress],
     ) -> AsyncIterator[agent_pb2.Progress]:
-        await self._refuse_strangers(request.to, context, is_order=True)
         if self._gang is None:
-            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
-        try:
-            operation = await self._begun(self._gang, verb, request)
-        except TfscaleError as error:
-            await _refuse(context, _code(error), str(error))
+            raise Unsupported(self._not_the_lead())
+        operation = await self._begun(self._gang, verb, request)
         async for progress in operation.progress():
             yield wire.progress_message(progress)
 
@@ -256,7 +207,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if verb is not Verb.RESTART:
             raise UsageError(f"a {verb} without hosts: only a restart places tasks anew")
         if self._mover is None:
-            raise GangError("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
+            raise Unsupported("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
         return await self._mover.without(request.without[:_MOST_HOSTS], _reason(request), expected)
 
     async def _begun_by_policy(self, verb: Verb, request: agent_pb2.TasksRequest, expected: int | None) -> Operation:
@@ -264,28 +215,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if verb is not Verb.RESTART or len(request.tasks) != 1 or request.without:
             raise UsageError("on_straggler is a restart of one task")
         if self._stragglers is None:
-            raise GangError(
-                f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
-            )
+            raise Unsupported(self._no_recovery())
         task, policy = Task.parse(request.tasks[0]), request.by_policy
         known = bounded(policy.on_straggler, _MOST_REASON)
         return await self._stragglers.begin(task, known, _reason(request), expected, was_worth_it=policy.was_worth_it)
 
-    async def _refuse_strangers(
-        self, to: agent_pb2.TaskIdentity, context: _Context[Any, Any], *, is_order: bool = False
-    ) -> None:
-        """Refuse a request that is not meant for this agent, and an order that does not say for whom it is."""
-        own, asked = self._settings.identity, wire.identity_record(to)
-        why = own.why_not(asked)
-        if is_order and not (asked.task and asked.fingerprint):
-            why = f"this is {own}, and the request does not say whom it is for: name them in `to`, as Describe does"
-        if why is None:
-            return
-        is_news = why not in self._refused and len(self._refused) < _MOST_REFUSED
-        if is_news:
-            self._refused.add(why)
-        _logger.log(logging.WARNING if is_news else logging.DEBUG, "refused a request of %s: %s", context.peer(), why)
-        await context.abort(grpc.StatusCode.NOT_FOUND, why)
+    def _no_recovery(self) -> str:
+        return f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
 
     def _not_the_lead(self) -> str:
         spec = self._settings.cluster
@@ -296,12 +232,3 @@ class AgentService(agent_pb2_grpc.AgentServicer):
 
 def _reason(request: agent_pb2.TasksRequest | agent_pb2.ApplyRequest) -> str:
     return bounded(request.reason, _MOST_REASON)
-
-
-async def _refuse(context: _Context[Any, Any], code: grpc.StatusCode, why: str) -> NoReturn:
-    _logger.warning("refused a request of %s: %s", context.peer(), why)
-    await context.abort(code, why)
-
-
-def _code(error: TfscaleError) -> grpc.StatusCode:
-    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)

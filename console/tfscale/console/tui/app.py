@@ -165,7 +165,7 @@ class ConsoleApp(App[bool]):
             if self._remote.player.is_catching_up and self._waiting is not None:
                 self._waiting = snapshot
                 return
-        if self._until.is_over(snapshot, self._engine.state):
+        if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self.exit(False if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
 

@@ -46,9 +46,12 @@ from tfscale.trainer.probe.steps.step_reader import StepReader
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
 _TRACING_SECONDS = 30.0
-"""Seconds after the first gradients, after which an optimizer that applies them would have been traced (chosen)."""
+"""Seconds from the first gradients until an optimizer that applies them must have been traced. Large models are
+traced for up to half a minute: with less time they would be called trained by hand meanwhile, with more a program
+that really is would hear of it late."""
 _HURRY_SECONDS = 1.0
-"""Seconds by which `os._exit` may come later, so that the steps of the last second are reported."""
+"""Most seconds by which `os._exit` comes later, so that the steps of the last second are reported. A busy agent may
+need some tenths of a second; several seconds would be noticed by a launcher that waits."""
 _TIMELESS = 2
 """Reads with steps, after the clock was set, whose phases may have begun before."""
 _CLOSING_SECONDS = 2 * PERIOD
@@ -123,7 +126,7 @@ class Probe:
             self.start()
 
     def remove(self, sink: Sink) -> None:
-        """Report all that has been recorded to this sink, and close it. The measuring goes on, for another sink."""
+        """Report everything that is recorded to this sink, and close it. The measuring goes on for other sinks."""
         with self._reading:
             self._flush()
             self._sinks.remove(sink)
@@ -159,11 +162,11 @@ class Probe:
         self._patches.undo()
 
     def note_fault(self, fault: str) -> None:
-        """Report a hook or a repair that this TensorFlow or Keras does not allow, in one line."""
+        """Report in one line a hook or repair that cannot be put into this TensorFlow or Keras."""
         self._status = replace(self._status, faults=(*self._status.faults, fault))
 
     def note(self, sentence: str) -> None:
-        """Report what was done in the place of what the script says, in one line."""
+        """Report in one line what tfscale did in place of a line of the script."""
         self._status = replace(self._status, notes=(*self._status.notes, sentence))
 
     @contextlib.contextmanager
@@ -208,7 +211,7 @@ class Probe:
                 self.recorder.graphs.forget()
 
     def _end_untrained(self) -> None:
-        """Report a script that ends without a step for a reason that is known; a thread of its own never started."""
+        """Report a script that ends without a step for a known reason; its probe never started a thread."""
         if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
             note(sentence)
             self.start()
@@ -216,7 +219,7 @@ class Probe:
             self._finish(self._thread)
 
     def _disown(self) -> None:
-        """Report nothing from a forked child: it has the rows, but neither thread nor connection are its own.
+        """Report nothing from a forked child: it has the rows, but thread and connection are its parent's.
 
         A child of a process that has not run anything yet begins anew with its own first run.
         """
@@ -248,7 +251,7 @@ class Probe:
         self._send(report)
 
     def _read(self, horizon: float) -> ProbeReport:
-        """Return the steps that were over by `horizon`, and what else there is to report."""
+        """Return the steps that were over by `horizon`, and all other news."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
         self._count_collectives(rows, eager, lost)
@@ -307,7 +310,7 @@ class Probe:
         )
 
     def _is_by_hand(self) -> bool:
-        """Decide whether gradients are computed without anything that applies them where it is seen."""
+        """Decide whether the program computes gradients and applies them by hand, where no hook sees it."""
         recorder, is_late = self.recorder, self._stop.is_set() or time.time() > self._started + _TRACING_SECONDS
         return recorder.trains and not recorder.has_run and is_late
 

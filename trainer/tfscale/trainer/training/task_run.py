@@ -37,11 +37,11 @@ from tfscale.trainer.training.reductions import Reduction, reduction_of
 from tfscale.trainer.training.traced_functions import TracedFunctions
 
 MOST_SENT = (2 << 30) - (64 << 20)
-"""Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""
+"""Most bytes of examples that a coordinator can send its workers: examples and pipeline are one protobuf message."""
 
 
 def run(plan: Plan) -> None:
-    """Do this task's part of a run. Raises UsageError for what cannot be done here."""
+    """Do this task's part of a run. Raises UsageError for a run that is impossible here."""
     place = read_place(os.environ)
     check_tasks(plan, place.tasks, os.environ.get(data_service.ADDRESS, ""))
     strategy = plan.strategy.load()
@@ -64,7 +64,7 @@ def _evaluate(plan: Plan) -> None:
 
 
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
-    """Train; the task that leads tells the result, and it alone saves the model."""
+    """Train. The task that leads prints the result, and it alone saves the model."""
     if place.leads:
         check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
@@ -112,7 +112,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
 
 
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
-    """Return the examples to train on, and those that are held out. Raises UsageError for more than there can be."""
+    """Return the examples to train on and those held out. Raises UsageError for more than there can be."""
     if plan.examples is None:
         return split(*program.examples(plan.seed))
     try:
@@ -145,7 +145,7 @@ class _Training:
     traced: TracedFunctions
 
     def reduction(self) -> Reduction | None:
-        """Return the reduction that ran. Call it while the functions of the loop are there: TensorFlow drops others."""
+        """Return the reduction that ran. TensorFlow drops the functions of the loop later: call it before."""
         functions = self.traced.new()
         return None if functions is None else reduction_of(functions)
 
@@ -168,7 +168,7 @@ def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
 
 
 def _after_step(run: _Training) -> list[Any]:
-    """Return a callback that calls the techniques and the checkpoints after each step, if there is one to call."""
+    """Return a callback that calls techniques and checkpoints after each step; none if there is nothing to call."""
     calls = [run.course.after_step] if run.course.after_step else []
     if run.parts.has_after_step:
         calls.insert(0, functools.partial(run.parts.after_step, run.strategy, run.model))
@@ -202,7 +202,7 @@ def _value(entry: Entry, text: str) -> Any:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn the ValueError of a technique that cannot be had here into one line."""
+    """Turn the ValueError of a technique that is impossible here into one line."""
     try:
         yield
     except ValueError as error:
@@ -226,7 +226,7 @@ def _global_batch(plan: Plan, program: ModuleType, replicas: int) -> int:
 
 
 def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
-    """Refuse a batch for which a step would need the same examples more than once, of replicas that share them."""
+    """Refuse a batch for which replicas that share the examples would need an example twice in one step."""
     if batch > examples // together:
         name = "--batch" if plan.global_batch is None else "--global-batch"
         most = f": at most {examples // together}, since {together} replicas share them" if together > 1 else ""

@@ -13,19 +13,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from tfscale.core.access.call_rights import needs_token
 from tfscale.core.cluster.cluster_spec import Address, parse_address
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.errors import UsageError
 
 TOKEN_KEY = "tfscale-token"
 """Name of the token in a call's metadata."""
-NEEDS_TOKEN = frozenset(
-    {
-        *("Restart", "Stop", "Start", "Profile", "Apply", "ReportFailure", "Place", "Uncordon"),
-        *("FollowLog", "Stack", "Examine", "Reach", "Send"),
-    }
-)
-"""Calls that change a task or read what is private; the others are open to every user of the machine."""
 _Tokens = tuple[str, ...]
 _Continuation = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]
 
@@ -47,7 +41,7 @@ class _Sender:
 
     def _tokens(self, details: grpc.aio.ClientCallDetails) -> _Tokens:
         method = details.method.decode() if isinstance(details.method, bytes) else str(details.method)
-        return tokens_of(self._address) if method.rpartition("/")[2] in NEEDS_TOKEN else ()
+        return tokens_of(self._address) if needs_token(method.rpartition("/")[2]) else ()
 
 
 class _UnarySender(_Sender, grpc.aio.UnaryUnaryClientInterceptor):

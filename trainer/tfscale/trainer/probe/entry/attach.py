@@ -33,7 +33,7 @@ def attach(module: str) -> None:
 
 
 def probe() -> Probe:
-    """Return the probe of this process, which reports to its agent where there is one."""
+    """Return the probe of this process. Under an agent it reports to the agent."""
     global _probe
     if _probe is None:
         identity = Identity.from_environment() if agent_variable("TFSCALE_REPORT") else None
@@ -44,5 +44,5 @@ def probe() -> Probe:
 
 
 def attached() -> Probe | None:
-    """Return the probe of this process, None where nothing has asked for one: no agent, and no `measure`."""
+    """Return the probe of this process, None if neither an agent nor `measure` has asked for one."""
     return _probe

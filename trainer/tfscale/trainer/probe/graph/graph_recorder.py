@@ -84,7 +84,7 @@ class GraphRecorder:
 
     @property
     def current_run(self) -> TracedRun | None:
-        """Run that the graph being traced, or one around it, belongs to."""
+        """Run of the graph that is being traced, or of a graph around it."""
         graph: Any = tf.compat.v1.get_default_graph()
         while graph is not None:
             if (run := self._runs.get(id(graph))) is not None:
@@ -129,7 +129,7 @@ class GraphRecorder:
             self._writer.write(graph, self._made_buffer)
 
     def write_later(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
-        """Write a span of these stamps and numbers together with those of its graph, once this is traced."""
+        """Write a span of these stamps and numbers with the other spans of its graph, once the graph is traced."""
         self._writer.add(site, *values)
 
     def input(self, call: Callable[[], Any]) -> Any:
@@ -148,7 +148,7 @@ class GraphRecorder:
         return result
 
     def reduction(self, call: Callable[[], Any], handed: Any, distribution: Distribution, gathers: bool) -> Any:
-        """Record `call`, which reduces or `gathers` the tensors that are `handed` to it."""
+        """Record `call`, which reduces or `gathers` the tensors in `handed`."""
         if not self._can_stamp():
             return call()
         begun: _Begun | None = None
@@ -163,7 +163,7 @@ class GraphRecorder:
         return result
 
     def run(self, call: Callable[[], Any], run: TracedRun, place: RunPlace) -> Any:
-        """Record `call`, which is a step or a part of one at this place of the program."""
+        """Record `call`, a step or a part of one at this place of the program."""
         if not self._can_stamp():
             return call()
         graph = tf.compat.v1.get_default_graph()
@@ -206,7 +206,7 @@ class GraphRecorder:
             self._writer.add(self._sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _end_input(self, begun: _Begun, result: Any) -> Any:
-        """Return the batch such that it is used after the stamp of its end."""
+        """Stamp the end of the input, and return the batch such that it is used only after this stamp."""
         made = _made_in(begun.stamp.graph, result)
         end = begun.buffer.stamp(made, carrier=next(iter(made), None))
         begun.site.examples, more = count_examples(result)

@@ -1,4 +1,4 @@
-"""Attempt of a task that this process is, or is a part of."""
+"""Identity of this process: the attempt of a task that it is, or is a part of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Variables that the agent has set in the environment; `socket` is the path at which it listens."""
+    """Variables that the agent has set in the environment; `socket` is the path where the agent listens."""
 
     socket: str
     task: str
