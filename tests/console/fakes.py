@@ -10,9 +10,9 @@ from dataclasses import replace
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.console.analysis.detector import ClusterView
 from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,

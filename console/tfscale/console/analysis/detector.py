@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from tfscale.console.analysis.baselines.run_facts import Trained
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.newest_steps import NewestSteps
 from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.tasks.hangs import EVENT
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 

@@ -10,17 +10,17 @@ from tfscale.console.analysis.learning.empty_batches import empty_batches
 from tfscale.console.analysis.learning.non_finite import not_finite
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
-from tfscale.console.analysis.process.process_facts import ProcessFacts
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.tasks.blocked import blocked
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.console.analysis.tasks.hangs import hangs
 from tfscale.console.analysis.tasks.no_first_step import no_first_step
 from tfscale.console.analysis.tasks.not_measured import not_measured
 from tfscale.console.analysis.tasks.not_started import not_started
 from tfscale.console.analysis.tasks.not_trained import not_trained
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.console.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -59,9 +59,9 @@ def _task_rule(rule: Callable[[ClusterView], list[Diagnosis]]) -> Callable[[Watc
 
 
 DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
-    lambda _: ProcessFacts(),
     lambda watched: SilenceWatch(watched.spec),
     _crashes,
+    _task_rule(lambda view: blocked(view.tasks)),
     _task_rule(lambda view: stuck_functions(view.tasks) or hangs(view.tasks, view.condition)),
     _task_rule(lambda view: not_started(view.tasks, view.now)),
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),

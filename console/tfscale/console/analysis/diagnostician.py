@@ -12,6 +12,7 @@ from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
@@ -19,7 +20,6 @@ from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import is_named
 from tfscale.core.records.diagnosis import Diagnosis

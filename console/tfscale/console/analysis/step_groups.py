@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.detector import ClusterView, Detector, StepView
 from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.console.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.analysis.stragglers.synchronous import SynchronousSubjects
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

@@ -10,7 +10,7 @@ import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.network.silence import SilenceWatch
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.cluster_context import MOST_WATCHED, PERIOD, ClusterContext
 from tfscale.console.analysis.steps.step_table import StepTable
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

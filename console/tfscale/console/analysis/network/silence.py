@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.network.outages import Outages
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records.diagnosis import Diagnosis

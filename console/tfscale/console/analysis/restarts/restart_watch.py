@@ -13,6 +13,7 @@ import numpy as np
 from tfscale.console.analysis.baselines.run_facts import Trained
 from tfscale.console.analysis.baselines.step_blocks import WARM_UP
 from tfscale.console.analysis.detector import ClusterView, Detector
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.restarts.pending_restart import (
     Attempt,
     Gap,
@@ -28,7 +29,6 @@ from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, RateBlocks
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import ALL, NewestSteps
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role, subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import TaskState

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import NewestSteps, Paced
@@ -18,7 +19,6 @@ from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.console.analysis.stragglers.async_pace import Pace, PaceWatch
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, ShortHistory
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import StepBatch

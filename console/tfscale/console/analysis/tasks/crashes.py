@@ -6,12 +6,13 @@ The first failure is the culprit; the others are reported as its consequences.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import (
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import (
     evaluated_alone,
     how_it_evaluates,
     how_it_left,
@@ -38,6 +39,8 @@ _CUT_FELT = 30.0
 """Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
 peer up some ten seconds after its last heartbeat)."""
 
+HOST_MEMORY = "host_memory"
+"""Evidence (`reason`) of a task that the kernel has killed for want of memory."""
 UNREACHED = "unreached"
 """Evidence (`reason`) of a task that ran, but to which the others could not connect."""
 
@@ -142,6 +145,10 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     first = culprit(incident.failures)
     others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
     begin = f"{first.task} {first.how} at {clock(first.at)}"
+    if first.signal == signal.SIGKILL and first.clue is None and tasks[first.task].is_killed_for_memory:
+        begin = f"{first.task} was killed by the kernel at {clock(first.at)}: its host or its cgroup had no memory left"
+        crash = _crash(first.task, first, others, f"{begin}{_rest(first, others)}")
+        return replace(crash, evidence={**crash.evidence, "reason": HOST_MEMORY})
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")

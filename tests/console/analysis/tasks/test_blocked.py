@@ -1,4 +1,4 @@
-"""Facts of processes: blocked threads, kills for memory, and reasons to stand still."""
+"""Threads that cannot go on, kills for memory, and reasons to stand still."""
 
 from __future__ import annotations
 
