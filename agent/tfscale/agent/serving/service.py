@@ -99,7 +99,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
 
     def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
-    ) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
+    ) -> AsyncGenerator[Any, None]:  # WatchReply, and bytes that are one
         schema = wire.agreed_schema(request.schema_version)
         if schema is None:
             raise Unsupported(
@@ -107,9 +107,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                 f"{request.schema_version}: update it"
             )
         _logger.debug("%s watches", context.peer())
-        return frame_stream(
-            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
-        )
+        return frame_stream(request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement)
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
