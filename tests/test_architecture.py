@@ -17,7 +17,7 @@ FOLDERS = sorted(set(re.findall(r"^\| \**`([\w/]+)/`", PAGE, re.MULTILINE)))
 
 def found(path: str) -> list[Path]:
     """Return the files or folders that a path of the page may mean: a part's own, or any that ends so."""
-    part, _, rest = path.partition("/")
+    part = path.partition("/")[0]
     places = [ROOT / part / "tfscale" / path, ROOT / path] if part in PARTS else [ROOT / path]
     there = [place for place in places if place.exists()]
     return there or [each for part in PARTS for each in (ROOT / part / "tfscale").rglob(path)]
