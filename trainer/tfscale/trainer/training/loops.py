@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfscale.trainer.training.parts import Parts
 
 KEPT = 100_000
-"""Losses that are kept; a demo trains without end."""
+"""Newest losses that are kept: a demo trains without end, and a thousand times as many would fill its memory."""
 EPOCH = 100
 """Steps of an epoch, about: all epochs of a run have as many."""
 

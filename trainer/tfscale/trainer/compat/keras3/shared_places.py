@@ -22,8 +22,8 @@ from typing import Any
 _BEGUN = time.time()
 """An older file is of another run."""
 _BEHIND = 30.0
-"""Seconds by which the chief may finish a file later than another worker. The chief of a busy host is behind by some
-seconds; with minutes, a file of an earlier training in this process would count as the chief's."""
+"""Seconds by which the chief may finish a file later than another worker. With less, the worker's own copy
+would be removed while the chief's file is not in place yet; with more, copies take room on the disk for longer."""
 _Identity = tuple[int, int]
 
 _cluster: Any = None
