@@ -135,6 +135,7 @@ def local_cluster(
     name: str,
     tasks: Mapping[str, int],
     command: Sequence[str | Path],
+    *,
     flags: Sequence[str] = (),
     held: Sequence[int] = (),
     tables: Sequence[str] = (),

@@ -90,7 +90,7 @@ def _run(
     interrupt_on_signals()
     command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
-        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
+        with local_cluster(folder, program, tasks, command, flags=["--exit-with-task"], held=[held]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
             failed = cluster.wait(_Progress(cluster, tell).follow)

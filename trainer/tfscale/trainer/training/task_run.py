@@ -108,7 +108,20 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
             save(trained_model, path)
         accuracy = evaluate(keras, program, trained_model, held_out)
         events.end(course.begin + course.steps, accuracy)
-        _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+        _tell(
+            _result(
+                plan,
+                place,
+                strategy=strategy,
+                course=course,
+                global_batch=global_batch,
+                model=model,
+                trained=trained,
+                accuracy=accuracy,
+                reduction=reduction,
+            ),
+            plan.json,
+        )
 
 
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
@@ -238,6 +251,7 @@ def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
 def _result(
     plan: Plan,
     place: Place,
+    *,
     strategy: Any,
     course: Course,
     global_batch: int,
