@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tfscale.agent.cluster.gang import GangError
 from tfscale.agent.life.agent_parts import AgentParts
+from tfscale.agent.supervision.supervisor import SupervisionError
+from tfscale.agent.supervision.task_signal import signal_named
 
 
 def carried_orders(parts: AgentParts) -> Mapping[str, Callable[[str], Awaitable[str]]]:
@@ -16,4 +18,11 @@ def carried_orders(parts: AgentParts) -> Mapping[str, Callable[[str], Awaitable[
             raise GangError("no host is cordoned where tasks stay: that needs [spares], or min_workers in [recovery]")
         return await parts.mover.uncordon(host)
 
-    return {"uncordon": uncordon}
+    async def signal(name: str) -> str:
+        number = signal_named(name)
+        try:
+            return f"{number.name} was sent to process {parts.supervisor.send(number)} of {parts.settings.task}"
+        except SupervisionError as error:
+            raise GangError(str(error)) from None
+
+    return {"uncordon": uncordon, "signal": signal}
