@@ -106,7 +106,15 @@ class Diagnostician:
         examples = probe.examples_per_step if probe else None
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
-        top = headline(diagnoses, view.tasks, condition, rate, ratios, list(stages.values()), main.short_history)
+        top = headline(
+            diagnoses,
+            view.tasks,
+            condition,
+            steps_per_second=rate,
+            ratios=ratios,
+            stages=list(stages.values()),
+            short=main.short_history,
+        )
         return Findings(
             diagnoses=diagnoses,
             headline=top,
