@@ -84,7 +84,7 @@ def test_values_are_parsed() -> None:
         (["--simulate", "2", "--agent", "h:1"], "are two clusters: give one"),
         (["--ca", "x"], "go together"),
         (["--nonsense"], "watching takes no --nonsense; tfscale-console --help shows how"),
-        (["dance"], "invalid choice: 'dance' (choose from 'run', 'stack',"),
+        (["dance"], "invalid choice: 'dance' (choose from 'run', 'restart',"),
         (["stack"], "required: TASK; tfscale-console stack --help shows how"),
         (["config", "x"], "config takes no x; tfscale-console config --help shows how"),
         (["stack", "worker:1", "--out", "x"], "stack takes no --out; tfscale-console stack --help shows how"),

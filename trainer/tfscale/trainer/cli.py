@@ -80,8 +80,8 @@ def _parser() -> CommandLine:
         "run", help="train a program", description=_run_description(), epilog=_RUN_EXAMPLES, **shared
     )
     _add_run_flags(run)
-    told = "Tell all programs, strategies and techniques there are."
-    commands.add_parser("list", help="tell what there is to run", description=told, epilog=_LIST_EXAMPLES, **shared)
+    about = "List all programs, strategies and techniques there are."
+    commands.add_parser("list", help="list what there is to run", description=about, epilog=_LIST_EXAMPLES, **shared)
     return parser
 
 

@@ -37,11 +37,11 @@ def measure(path: str | Path) -> Iterator[None]:
     Functions that were traced before this module was imported carry no stamps and are not measured.
     """
     lines = Lines(Path(path), _task())
-    probe().add(lines)
+    probe().add_sink(lines)
     try:
         yield
     finally:
-        probe().remove(lines)
+        probe().remove_sink(lines)
 
 
 def measure_callback(path: str | Path) -> Any:

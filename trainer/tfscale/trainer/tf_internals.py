@@ -491,7 +491,7 @@ LEGACY_DATASETS = Feature(
 # --- TensorFlow: trainings of tfscale-train ---------------------------------------------------------------------------
 
 TRACED_FUNCTIONS = Feature(
-    "reduction of a training not told",
+    "reduction of a training not reported",
     """
     tensorflow.python.eager.context:context()
     tensorflow.python.eager.context:Context.list_function_names(self)

@@ -133,9 +133,9 @@ def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
         was_said: True if the task's own output, also a traceback, has been printed.
     """
     lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
-    told = [line for line in lines if line.startswith("tfscale-train: ")]
-    if told and status in (FAILED, REFUSED):
-        print(told[-1], file=sys.stderr)
+    reasons = [line for line in lines if line.startswith("tfscale-train: ")]
+    if reasons and status in (FAILED, REFUSED):
+        print(reasons[-1], file=sys.stderr)
         return int(status)
     errors = [line for line in lines if _ERROR.match(line)]
     why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status)}"

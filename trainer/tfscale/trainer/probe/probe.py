@@ -73,7 +73,7 @@ class Probe:
         self._activities = Activities()
         self._announcer = Announcer()
         self._progress = Progress()
-        self._patches = Patches(on_fault=self.note_fault)
+        self._patches = Patches(on_fault=self.report_fault)
         self._keras = KerasHooks(self._patches, self.recorder, self._activities, self._progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
@@ -115,7 +115,7 @@ class Probe:
         """Report to the sink that `make` returns, from the program's first run on."""
         self._makers.append(make)
 
-    def add(self, sink: Sink) -> None:
+    def add_sink(self, sink: Sink) -> None:
         """Report what is recorded from now on to this sink, too."""
         with self._reading:
             self._flush()
@@ -125,7 +125,7 @@ class Probe:
         if self.recorder.has_run:
             self.start()
 
-    def remove(self, sink: Sink) -> None:
+    def remove_sink(self, sink: Sink) -> None:
         """Report everything that is recorded to this sink, and close it. The measuring goes on for other sinks."""
         with self._reading:
             self._flush()
@@ -161,11 +161,11 @@ class Probe:
         self._parameter_server.stop()
         self._patches.undo()
 
-    def note_fault(self, fault: str) -> None:
+    def report_fault(self, fault: str) -> None:
         """Report in one line a hook or repair that cannot be put into this TensorFlow or Keras."""
         self._status = replace(self._status, faults=(*self._status.faults, fault))
 
-    def note(self, sentence: str) -> None:
+    def report_note(self, sentence: str) -> None:
         """Report in one line what tfscale did in place of a line of the script."""
         self._status = replace(self._status, notes=(*self._status.notes, sentence))
 
@@ -237,7 +237,7 @@ class Probe:
         thread.join(1.0)
         self.flush()
         if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
-            self.note(sentence)
+            self.report_note(sentence)
             self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
@@ -261,7 +261,7 @@ class Probe:
         steps = self._reader.read(rows, eager, [] if by else _intervals(changes), horizon)
         if self.recorder.graphs.gradient_checks.are_made:
             found = self.recorder.graphs.gradient_checks.drain()
-            self._gradients.note(found, steps, self._assembler.sequence, horizon)
+            self._gradients.update(found, steps, self._assembler.sequence, horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()

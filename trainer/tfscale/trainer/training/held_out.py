@@ -57,8 +57,8 @@ def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int
         except UNREADABLE:
             raise TfscaleError(f"--checkpoints {folder}: {Path(path).name} is damaged, or was removed") from None
         step = step_of(path)
-        told = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
-        print(f"step {step}: held out {told}", flush=True)
+        metrics = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
+        print(f"step {step}: held out {metrics}", flush=True)
         if step >= steps:
             break
 

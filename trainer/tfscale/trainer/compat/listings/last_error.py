@@ -44,8 +44,8 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 def advice(error: BaseException) -> str | None:
     """Return what to write in place of the line that failed, None where tfscale knows no replacement."""
-    if isinstance(told := getattr(error, _ADVICE, None), str):
-        return told
+    if isinstance(attached := getattr(error, _ADVICE, None), str):
+        return attached
     if isinstance(error, Erratum):
         return str(error)
     if isinstance(error, NameError):

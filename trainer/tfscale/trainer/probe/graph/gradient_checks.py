@@ -42,23 +42,23 @@ class GradientChecks:
         self._found: list[NonFinite] = []
         self._lock = threading.Lock()
 
-    def add(self, buffer: RowBuffer, site: Site, handed: Any, run: TracedRun | None) -> list[tf.Operation]:
+    def check(self, buffer: RowBuffer, site: Site, handed: Any, run: TracedRun | None) -> list[tf.Operation]:
         """Check the gradients that each local replica hands to a reduction in a run, and return the ops of the checks.
 
         None where nothing is exchanged, or no gradients were computed so far: what is handed over is something else.
         """
         if run is None or not run.gradients or not site.collective:
             return []
-        made = [self._check(buffer, site, *each, run) for each in enumerate(replica_gradients(handed))]
+        made = [self._check_replica(buffer, site, *each, run) for each in enumerate(replica_gradients(handed))]
         return [op for op in made if op is not None]
 
-    def _check(
+    def _check_replica(
         self, buffer: RowBuffer, site: Site, replica: int, gradients: list[tf.Tensor | None], run: TracedRun
     ) -> tf.Operation | None:
         checked = {index: each for index, each in enumerate(gradients) if each is not None and each.dtype in _CHECKED}
         if not checked:
             return None
-        kind = self._kinds.add([])
+        kind = self._kinds.new_kind([])
         if (op := buffer.check(kind, list(checked.values()))) is None:
             return None
         names = _names(run, len(gradients))

@@ -27,7 +27,7 @@ class RowWriter:
         self._unwritten: dict[int, list[StampedSpan]] = {}
         """Spans whose stamps are not written yet, by the id of the graph that is being traced."""
 
-    def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
+    def write_later(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""
         self._unwritten.setdefault(id(values[0].graph), []).append(StampedSpan(site, list(values)))
 
@@ -59,7 +59,7 @@ class RowWriter:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
-        buffer.write(self.kinds.add(members), values)
+        buffer.write(self.kinds.new_kind(members), values)
 
 
 def _one_run(stamped: list[StampedSpan]) -> list[StampedSpan]:

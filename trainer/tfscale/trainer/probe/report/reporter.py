@@ -62,7 +62,7 @@ class Reporter:
         """Connection to the agent that has accepted this process; None without a connection."""
         self._trains = False
         """True once this process has made steps since it last gave way to another process."""
-        self._told_training = False
+        self._announced_training = False
         """True if the last hello said that this process trains."""
         self._must_wait = False
         """True if another process reports, by the agent's last answer."""
@@ -117,12 +117,12 @@ class Reporter:
         if not self._must_wait:
             return self._closing.wait(_RETRY_SECONDS)
         with self._changed:
-            self._changed.wait_for(lambda: self._trains_untold or self._closing.is_set(), _WAITING_SECONDS)
-            return self._closing.is_set() and not self._trains_untold
+            self._changed.wait_for(lambda: self._has_training_to_announce or self._closing.is_set(), _WAITING_SECONDS)
+            return self._closing.is_set() and not self._has_training_to_announce
 
     @property
-    def _trains_untold(self) -> bool:
-        return self._trains and not self._told_training
+    def _has_training_to_announce(self) -> bool:
+        return self._trains and not self._announced_training
 
     def _report_to(self, agent: socket.socket) -> bool:
         """Return True when finished (all delivered, or refused), False when the agent disconnected.
@@ -130,9 +130,9 @@ class Reporter:
         Raises OSError when it disconnected while something was sent, FramingError and WireError when it is no agent.
         """
         self._must_wait = False
-        self._told_training = self._trains
+        self._announced_training = self._trains
         # The probe's status is reported only when it changes; an earlier agent may have heard that.
-        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._told_training)))
+        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._announced_training)))
         replies = agent.makefile("rb")
         first = _next(replies)
         if first is not None and first.waits is not None:

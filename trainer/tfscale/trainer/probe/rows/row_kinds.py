@@ -94,7 +94,7 @@ class RowKinds:
         self._kinds: list[RowKind] = []
         self._lock = threading.Lock()
 
-    def add(self, members: Sequence[Member]) -> int:
+    def new_kind(self, members: Sequence[Member]) -> int:
         """Add a kind of row that holds these spans in this order, and return the number of the kind."""
         with self._lock:
             self._kinds.append(RowKind(members))

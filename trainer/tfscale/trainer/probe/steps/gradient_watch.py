@@ -35,7 +35,7 @@ class GradientWatch:
         self._last = -1
         """Sequence of the newest step whose gradients were not finite."""
 
-    def note(self, found: Iterable[NonFinite], steps: Sequence[Step], following: int, horizon: float) -> None:
+    def update(self, found: Iterable[NonFinite], steps: Sequence[Step], following: int, horizon: float) -> None:
         """Take in failed checks, and the steps that were over by `horizon`; `following` is the next sequence number."""
         self._waiting += found
         settled = [each for each in self._waiting if each.at <= horizon]

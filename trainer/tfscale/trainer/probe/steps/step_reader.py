@@ -74,7 +74,7 @@ class StepReader:
         if self._spans:
             return [], False
         before = min([horizon, *(begin for begin, _ in pauses)])
-        steps, rows, is_complete = self._fast_path.take(self._rows, self._partly_taken, self._until, before)
+        steps, rows, is_complete = self._fast_path.cut_usual(self._rows, self._partly_taken, self._until, before)
         if steps is not None and (tail := self._assembler.tail) is not None:
             self._rows, self._partly_taken, self._until = rows, len(rows), tail.updated
         return steps or [], is_complete and not pauses and not self._holds_too_much

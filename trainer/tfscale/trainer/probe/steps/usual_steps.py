@@ -152,7 +152,7 @@ class FastPath:
         self._layouts_at: int | None = None
         """Address of the layouts."""
 
-    def take(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
+    def cut_usual(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
         """Take the usual steps that ended by `horizon`, up to the first span that belongs to no usual step.
 
         Args:

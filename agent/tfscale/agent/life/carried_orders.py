@@ -1,0 +1,19 @@
+"""Orders without a call of their own, as this agent carries them out; each returns what was done, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tfscale.agent.cluster.gang import GangError
+from tfscale.agent.life.agent_parts import AgentParts
+
+
+def carried_orders(parts: AgentParts) -> Mapping[str, Callable[[str], Awaitable[str]]]:
+    """Return the function of each order; it gets the order's argument, and raises a TfscaleError."""
+
+    async def uncordon(host: str) -> str:
+        if parts.mover is None:
+            raise GangError("no host is cordoned where tasks stay: that needs [spares], or min_workers in [recovery]")
+        return await parts.mover.uncordon(host)
+
+    return {"uncordon": uncordon}
