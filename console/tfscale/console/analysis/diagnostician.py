@@ -19,6 +19,7 @@ from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
 from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
+from tfscale.console.analysis.run.pace_drop import PaceDrop
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import is_named
@@ -41,6 +42,7 @@ class Diagnostician:
         self._gpu_price = spec.gpu_price
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
+        self._pace_drop = PaceDrop()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
@@ -106,7 +108,8 @@ class Diagnostician:
         examples = probe.examples_per_step if probe else None
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
-        top = headline(diagnoses, view.tasks, condition, rate, ratios, list(stages.values()), main.short_history)
+        drop = self._pace_drop.since_a_minute(view.now, rate)
+        top = headline(diagnoses, view.tasks, condition, rate, ratios, list(stages.values()), main.short_history, drop)
         return Findings(
             diagnoses=diagnoses,
             headline=top,
