@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
 from tfscale.console.analysis.findings import SubjectSummary
@@ -43,9 +42,11 @@ def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
 
 
 def test_what_takes_most_of_the_time_of_a_healthy_run_is_told(view: View) -> None:
-    sentence = "evaluation takes 60% of the time; what would help: evaluation less often"
-    manner = Diagnosis("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
-    full = replace(manner, sentence="the hosts' CPUs are full", evidence={"resource": "cpu"})
+    statement = "evaluation takes 60% of the time"
+    sentence = f"{statement}; what would help: evaluation less often"
+    found = ("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
+    manner = Diagnosis(*found, statement=statement)
+    full = Diagnosis(*found[:5], "the hosts' CPUs are full", {"resource": "cpu"})
     workers = [view("worker:0", progressed=99.0)]
     assert headline((manner,), workers, TRAINING, 8.0).endswith("8 steps/s; evaluation takes 60% of the time")
     assert headline((full,), workers, TRAINING, 8.0) == "healthy: worker:0 trains, 8 steps/s"
