@@ -28,6 +28,7 @@ from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import Stack
+from tfscale.core.access.orders import Order
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
@@ -337,7 +338,7 @@ class FakeCommands:
         self.error = error
         self.orders: list[tuple[str, tuple[Task, ...], int]] = []
         self.without: list[str] = []
-        self.uncordoned: list[str] = []
+        self.carried_out: list[tuple[str, Task | None, str]] = []
         self.profiled: list[tuple[Task, float]] = []
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
@@ -354,10 +355,11 @@ class FakeCommands:
         yield CommandProgressed(NOW, "restart", Stage.PLANNED, (), 2, "worker:1 to host-c")
         yield CommandProgressed(NOW, "restart", Stage.DONE, (), 2)
 
-    async def uncordon(self, host: str) -> None:
-        self.uncordoned.append(host)
+    async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
+        self.carried_out.append((order.name, task, argument))
         if self.error:
             raise CommandError(self.error)
+        return f"{argument} is done"
 
     async def stack(self, task: Task) -> Stack:
         if self.error:

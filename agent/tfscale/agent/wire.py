@@ -18,6 +18,7 @@ from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
+from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
@@ -283,8 +284,11 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
         known = request.target in agent_pb2.ApplyRequest.Target.values()
         target = agent_pb2.ApplyRequest.Target.Name(request.target) if known else str(request.target)
         return f"{method} {target.removeprefix('TARGET_')} {request.generation}", [request.to.task], request.reason
+    if isinstance(request, agent_pb2.OrderRequest):
+        of_task = (order := ORDERS.get(request.name)) is not None and order.subject is Subject.TASK
+        return f"{method} {request.name}", [request.to.task] if of_task else [], request.argument
     hosts = [f"without {name}" for name in getattr(request, "without", ())]
-    return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", getattr(request, "host", ""))
+    return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", "")
 
 
 def is_order(request: Any) -> bool:

@@ -59,7 +59,7 @@ Global___Stage: _TypeAlias = Stage  # noqa: Y015
 @_typing.final
 class TaskIdentity(_message.Message):
     """Whom a request is meant for. An agent refuses one that is not for it with NOT_FOUND, and both names; what is empty
-    is not compared. Restart, Stop, Start, Apply and ReportFailure must name the task and the fingerprint.
+    is not compared. Restart, Stop, Start, Order, Apply and ReportFailure must name the task and the fingerprint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -603,6 +603,52 @@ class ProfileReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProfileReply: _TypeAlias = ProfileReply  # noqa: Y015
+
+@_typing.final
+class OrderRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    argument: _builtins.str
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
+    def __init__(
+        self,
+        *,
+        to: Global___TaskIdentity | None = ...,
+        name: _builtins.str = ...,
+        argument: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "name", b"name", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OrderRequest: _TypeAlias = OrderRequest  # noqa: Y015
+
+@_typing.final
+class OrderReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_FIELD_NUMBER: _builtins.int
+    done: _builtins.str
+    """what was done, for people"""
+    def __init__(
+        self,
+        *,
+        done: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OrderReply: _TypeAlias = OrderReply  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):

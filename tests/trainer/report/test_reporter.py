@@ -146,8 +146,6 @@ def test_steps_after_a_wait_are_a_part_of_their_own(identity: Identity) -> None:
     first.reply(report_pb2.ReportReply(waits="another process of the task trains"))
     wait_until(lambda: reporter._must_wait)
     first.kill()
-    # What goes into the socket of an agent that is just ending is lost with that agent.
-    wait_until(lambda: reporter._agent is None)
     reporter.send(steps(1))
     second = Agent(Path(identity.socket))
     second.wait_for(2)

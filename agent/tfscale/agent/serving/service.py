@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, Verb
@@ -28,6 +27,7 @@ from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.serving.status_codes import Unsupported
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
@@ -67,6 +67,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
         examiner: Examiner,
+        orders: Mapping[str, Callable[[str], Awaitable[str]]],
         seat: Seat | None = None,
         mover: Mover | None = None,
     ) -> None:
@@ -80,6 +81,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._take_stack = take_stack
         self._profile = profile
         self._examiner = examiner
+        self._orders = orders
         self._seat = seat
         self._mover = mover
         self.identity = settings.identity
@@ -92,12 +94,11 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         preflight = PreflightService(self._settings.cluster, self._examiner)
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
         if self._seat is not None:
-            spec, uncordon = self._settings.cluster, None if self._mover is None else self._mover.uncordon
-            serve_placements(server, PlacementService(spec, self._seat, uncordon))
+            serve_placements(server, PlacementService(self._settings.cluster, self._seat))
 
-    async def Watch(
+    def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
-    ) -> AsyncIterator[Any]:  # WatchReply; a frame as bytes
+    ) -> AsyncGenerator[Any, None]:  # WatchReply, and bytes that are one
         schema = wire.agreed_schema(request.schema_version)
         if schema is None:
             raise Unsupported(
@@ -105,12 +106,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
                 f"{request.schema_version}: update it"
             )
         _logger.debug("%s watches", context.peer())
-        replies = frame_stream(
-            request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement
-        )
-        async with aclosing(replies):
-            async for reply in replies:
-                yield reply
+        return frame_stream(request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement)
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
@@ -157,6 +153,17 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         async with aclosing(self._profile(request.seconds)) as steps:
             async for progress in steps:
                 yield wire.profile_message(progress)
+
+    async def Order(
+        self, request: agent_pb2.OrderRequest, context: _Context[agent_pb2.OrderRequest, agent_pb2.OrderReply]
+    ) -> agent_pb2.OrderReply:
+        order, carry_out = ORDERS.get(request.name), self._orders.get(request.name)
+        if order is None or carry_out is None:
+            known = ", ".join(self._orders)
+            raise UsageError(f"no order {bounded(request.name, _MOST_REASON)!r}: this agent carries out {known}")
+        if order.subject is not Subject.TASK and self._gang is None:
+            raise Unsupported(self._not_the_lead())
+        return agent_pb2.OrderReply(done=await carry_out(bounded(request.argument, _MOST_REASON)))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]

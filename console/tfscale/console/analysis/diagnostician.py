@@ -111,7 +111,15 @@ class Diagnostician:
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
-        sentence = headline(diagnoses, view.tasks, condition, rate, ratios, list(stages.values()), short)
+        sentence = headline(
+            diagnoses,
+            view.tasks,
+            condition,
+            steps_per_second=rate,
+            ratios=ratios,
+            stages=list(stages.values()),
+            short=short,
+        )
         return Findings(
             diagnoses=diagnoses,
             headline=sentence,

@@ -47,6 +47,7 @@ def headline(
     diagnoses: Sequence[Diagnosis],
     tasks: Sequence[ObservedTask],
     condition: ClusterCondition,
+    *,
     steps_per_second: float | None = None,
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),

@@ -127,8 +127,8 @@ def seat_request(to: TaskIdentity, seat: Address) -> placement_pb2.SeatRequest:
     return placement_pb2.SeatRequest(to=_to(to), seat=str(seat))
 
 
-def uncordon_request(to: TaskIdentity, host: str) -> placement_pb2.UncordonRequest:
-    return placement_pb2.UncordonRequest(to=_to(to), host=host)
+def order_request(to: TaskIdentity, name: str, argument: str) -> agent_pb2.OrderRequest:
+    return agent_pb2.OrderRequest(to=_to(to), name=name, argument=argument)
 
 
 def log_request(to: TaskIdentity, tail: int, follow: bool) -> agent_pb2.FollowLogRequest:

@@ -133,6 +133,7 @@ def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
 def local_cluster(
     folder: Path,
     name: str,
+    *,
     tasks: Mapping[str, int],
     command: Sequence[str | Path],
     flags: Sequence[str] = (),
@@ -159,7 +160,7 @@ def local_cluster(
         for task in spec.tasks:
             with uninterrupted():
                 variables = ALONE if sum(tasks.values()) == 1 else SHARED
-                agents[task] = _start_agent(path, task, command, flags, variables, held)
+                agents[task] = _start_agent(path, task, command, flags=flags, variables=variables, held=held)
         for task, agent in agents.items():
             _wait_until_served(spec.agents[task], agent)
         yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
@@ -171,13 +172,14 @@ def _start_agent(
     cluster: Path,
     task: Task,
     command: Sequence[str | Path],
+    *,
     flags: Sequence[str],
     variables: Mapping[str, str],
     held: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
-        # Out of the terminal's process group: ctrl-C is for whoever started the cluster, and ends the agents in order.
+        # Out of the terminal's process group: the starter of the cluster gets ctrl-C, and ends the agents in order.
         return subprocess.Popen(
             [BIN / "tfscale-agent", "--role", task.role, "--index", str(task.index), *own, *flags, "--", *command],
             env={**os.environ, **variables},

@@ -20,8 +20,8 @@ class Identity:
     """Milliseconds from the host's boot until this process began to report; a later process has a larger one."""
 
     def begun(self) -> Identity:
-        """Return the identity of a process that begins to report now."""
-        return replace(self, part=int(time.monotonic() * 1000))
+        """Return the identity of a process that begins to report now, as a part after all earlier ones."""
+        return replace(self, part=max(int(time.monotonic() * 1000), self.part + 1))
 
     @classmethod
     def from_environment(cls) -> Identity:
