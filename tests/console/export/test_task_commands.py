@@ -35,6 +35,15 @@ async def test_an_order_needs_a_yes_and_a_task_of_the_cluster() -> None:
         await run_task_command("stack", "worker:7", Settings(), connection())
 
 
+async def test_an_order_to_a_task_has_the_task_and_an_argument() -> None:
+    commands = fakes.FakeCommands()
+    there = ClusterConnection(fakes.ScriptedSource(fakes.spec(2)), commands)
+    with pytest.raises(UsageError, match="there is no worker:7"):
+        await carry_out(ORDERS["signal"], ["worker:7", "USR1"], there)
+    assert await carry_out(ORDERS["signal"], ["worker:1", "USR1"], there) == 0
+    assert commands.carried_out == [("signal", fakes.worker(1), "USR1")]
+
+
 async def test_a_restart_without_a_host_needs_a_yes_and_tells_where_its_tasks_go(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -93,6 +93,7 @@ def test_values_are_parsed() -> None:
         (["run", "--cluster", "x", "--", "train"], "run takes no --cluster;"),
         (["run"], "write the program after --"),
         (["doctor", "--", "train"], "doctor takes no -- train;"),
+        (["signal", "worker:1"], "required: NAME; tfscale-console signal --help shows how"),
         (["restart"], "one of the arguments TASK --without is required;"),
         (["restart", "worker:1", "--without", "host-b"], "--without: not allowed with argument TASK;"),
     ],

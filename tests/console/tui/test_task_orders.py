@@ -64,6 +64,22 @@ async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_ho
     assert commands.without == ["127.0.0.1"] and commands.orders == []
 
 
+async def test_a_signal_goes_to_each_task_that_is_chosen() -> None:
+    snapshot = ClusterState(SERVERS, fakes.FakeAnalysis()).snapshot(fakes.NOW)
+    answers: list[Any] = []
+    steps: list[Any] = []
+    app: Any = SimpleNamespace(push_screen=lambda _, answered: answers.append(answered))
+    app.run_worker = lambda work, **_: steps.append(work)
+    app.notify = lambda _, **__: None
+    commands = fakes.FakeCommands()
+    nobody: Any = SimpleNamespace()
+    Orders(app, nobody, commands).ask(ORDERS["signal"], TASKS[1:3], snapshot, Appearance())
+    answers[0]("USR1")
+    for step in steps:
+        await step
+    assert commands.carried_out == [("signal", task, "USR1") for task in TASKS[1:3]]
+
+
 async def test_a_host_is_uncordoned_by_its_name() -> None:
     snapshot = replace(ClusterState(SERVERS, fakes.FakeAnalysis()).snapshot(fakes.NOW), cordoned={"b": "failed"})
     answers: list[Any] = []

@@ -118,6 +118,16 @@ _ROWS = (
         hint="the Python stacks of its threads, also while it is stuck",
         summary="print where the threads of a task stand",
     ),
+    Order(
+        name="signal",
+        subject=Subject.TASK,
+        key="I",
+        hint="send its process a signal, as schedulers do to have a program save; asks for which",
+        summary="send the process of a task a signal, such as USR1",
+        argument="NAME",
+        question="Send which signal to the process of these tasks? A program that does not handle it ends.",
+        usual="USR1",
+    ),
 )
 ORDERS = {order.name: order for order in _ROWS}
 """Every order by its name."""

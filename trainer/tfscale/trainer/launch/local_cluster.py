@@ -30,7 +30,7 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
 GRACE = 5
-"""Seconds in which a task has to end when it is asked to."""
+"""Seconds in which a task has to end when it is asked to. A checkpoint of a demo takes less; ctrl-C takes no longer."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _LIBC = ctypes.CDLL(None)
@@ -93,7 +93,7 @@ class LocalCluster:
         return failed
 
     def agent_log(self, task: Task) -> str:
-        """Return what the agent of a task has said, its newest lines."""
+        """Return the newest lines of the log of a task's agent."""
         return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
 
     def task_log(self, task: Task, begin: int = 0) -> bytes:
@@ -133,6 +133,7 @@ def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
 def local_cluster(
     folder: Path,
     name: str,
+    *,
     tasks: Mapping[str, int],
     command: Sequence[str | Path],
     flags: Sequence[str] = (),
@@ -159,7 +160,7 @@ def local_cluster(
         for task in spec.tasks:
             with uninterrupted():
                 variables = ALONE if sum(tasks.values()) == 1 else SHARED
-                agents[task] = _start_agent(path, task, command, flags, variables, held)
+                agents[task] = _start_agent(path, task, command, flags=flags, variables=variables, held=held)
         for task, agent in agents.items():
             _wait_until_served(spec.agents[task], agent)
         yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
@@ -171,13 +172,14 @@ def _start_agent(
     cluster: Path,
     task: Task,
     command: Sequence[str | Path],
+    *,
     flags: Sequence[str],
     variables: Mapping[str, str],
     held: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
-        # Out of the terminal's process group: ctrl-C is for whoever started the cluster, and ends the agents in order.
+        # Out of the terminal's process group: the starter of the cluster gets ctrl-C, and ends the agents in order.
         return subprocess.Popen(
             [BIN / "tfscale-agent", "--role", task.role, "--index", str(task.index), *own, *flags, "--", *command],
             env={**os.environ, **variables},

@@ -51,7 +51,7 @@ def _state(plan: Plan) -> str:
 def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
     """Run a program that has a command line of its own, print its output, and return the exit status."""
     with run_folder() as (folder, held):
-        status = _run(folder, held, program, tasks, words, _Said())
+        status = _run(folder, held, program, tasks, words, _OwnLines())
     if status == INTERRUPTED:
         print(f"tfscale-train: interrupted; nothing was kept, since {program} makes no checkpoints", file=sys.stderr)
     return status
@@ -63,7 +63,7 @@ def _print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-class _Said:
+class _OwnLines:
     """Printer of the program's own lines: not the agent's, not TensorFlow's log, not the reason of the end.
 
     A traceback goes to stderr, and all that follows it until the next step.
@@ -85,17 +85,18 @@ def _run(
     program: str,
     tasks: Mapping[str, int],
     words: Sequence[str],
-    tell: Callable[[str], None] = _print_progress,
+    show: Callable[[str], None] = _print_progress,
 ) -> int:
     interrupt_on_signals()
     command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
-        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
+        flags = ["--exit-with-task"]
+        with local_cluster(folder, program, tasks=tasks, command=command, flags=flags, held=[held]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
-            failed = cluster.wait(_Progress(cluster, tell).follow)
+            failed = cluster.wait(_Progress(cluster, show).follow)
             if failed is not None:
-                return _tell_why(cluster, failed, isinstance(tell, _Said) and failed in _leading(cluster))
+                return _print_reason(cluster, failed, isinstance(show, _OwnLines) and failed in _leading(cluster))
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
@@ -104,18 +105,18 @@ def _run(
 class _Progress:
     """Lines that the leading task and the evaluator write; each line is printed when it is complete."""
 
-    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: LocalCluster, show: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._tell = tell
+        self._show = show
         self._read = dict.fromkeys(_leading(cluster), 0)
 
     def follow(self) -> None:
-        """Tell new lines."""
+        """Print new lines."""
         for task, read in self._read.items():
             complete, end, _ = self._cluster.task_log(task, read).rpartition(b"\n")
             self._read[task] += len(complete + end)
             for line in _text(complete).splitlines():
-                self._tell(line)
+                self._show(line)
 
 
 def _leading(cluster: LocalCluster) -> list[Task]:
@@ -124,7 +125,7 @@ def _leading(cluster: LocalCluster) -> list[Task]:
     return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
 
 
-def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
+def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
     """Print why a task ended: its own reason, or else the end of its log. Return the exit status.
 
     Args:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from tfscale.core.records.probe_status import Activity, Collective
-from tfscale.core.records.step_batch import Coordinator
 from tfscale.core.records.training import Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
@@ -273,17 +272,15 @@ class Probe:
             stages = {stage: without_phases(its_steps) for stage, its_steps in stages.items()}
         self._update_status(steps or [step for worker in measured for step in worker.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
-        activities = self._announcer.to_report(changes, inferred)
         return ProbeReport(
             self._collective(),
-            None,
-            self._training(),
-            steps,
-            lost,
-            activities,
-            measured,
-            self._coordinator(),
-            stages,
+            training=self._training(),
+            steps=steps,
+            lost=lost,
+            activities=self._announcer.to_report(changes, inferred),
+            workers=measured,
+            coordinator=self._parameter_server.workers.coordinator(),
+            stages=stages,
         )
 
     def _training(self) -> Training | None:
@@ -291,9 +288,6 @@ class Probe:
         if gradients is None:
             return training
         return replace(training or self._reported_training or Training(), gradients=gradients)
-
-    def _coordinator(self) -> Coordinator | None:
-        return self._parameter_server.workers.coordinator()
 
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:

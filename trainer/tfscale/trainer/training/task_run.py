@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -98,7 +97,18 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         # TensorFlow's handler refuses servers; on a TPU it would synchronise the host with the cores in each step.
         checkpoints.save_on_sigterm(strategy.cluster_resolver if sum(place.tasks.values()) > 1 else None)
         course = replace(course, after_step=checkpoints.after_step)
-    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
+    run = _Training(
+        plan=plan,
+        course=course,
+        strategy=strategy,
+        program=program,
+        parts=parts,
+        model=model,
+        optimizer=optimizer,
+        dataset=dataset,
+        callbacks=callbacks,
+        traced=TracedFunctions(),
+    )
     trained, reduction = train(run)
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
@@ -108,7 +118,10 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
             save(trained_model, path)
         accuracy = evaluate(keras, program, trained_model, held_out)
         events.end(course.begin + course.steps, accuracy)
-        _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+        result = _result(run, place, global_batch, trained, accuracy, reduction)
+        print(describe(result), flush=True)
+        if plan.json is not None:
+            result.write(plan.json)
 
 
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
@@ -129,7 +142,7 @@ def _is_asynchronous(plan: Plan) -> bool:
     return "SERVING" in plan.strategy.constants
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Training:
     """Everything that a loop needs."""
 
@@ -236,17 +249,14 @@ def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
 
 
 def _result(
-    plan: Plan,
+    run: _Training,
     place: Place,
-    strategy: Any,
-    course: Course,
     global_batch: int,
-    model: Any,
     trained: Trained,
     accuracy: Mapping[str, float],
     reduction: Reduction | None,
 ) -> Result:
-    keras = keras_of(os.environ)
+    keras, plan = keras_of(os.environ), run.plan
     return Result(
         program=plan.program.name,
         strategy=plan.strategy.name,
@@ -257,12 +267,12 @@ def _result(
         keras=f"{keras} {version(keras)}",
         tensorflow=tf.__version__,
         tasks=place.tasks,
-        replicas=strategy.num_replicas_in_sync,
+        replicas=run.strategy.num_replicas_in_sync,
         global_batch=global_batch,
         seed=plan.seed,
-        weights=sum(math.prod(weight.shape) for weight in model.trainable_variables),
-        begin=course.begin,
-        steps=course.steps,
+        weights=sum(math.prod(weight.shape) for weight in run.model.trainable_variables),
+        begin=run.course.begin,
+        steps=run.course.steps,
         seconds=trained.seconds,
         first_steps=trained.first_steps,
         first_steps_seconds=trained.first_steps_seconds,
@@ -273,9 +283,3 @@ def _result(
         reduction_ops={} if reduction is None else reduction.ops,
         saved=[str(path) for path in plan.save],
     )
-
-
-def _tell(result: Result, path: Path | None) -> None:
-    print(describe(result), flush=True)
-    if path is not None:
-        result.write(path)

@@ -17,7 +17,7 @@ from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
-from tfscale.console.tui.screens.stack_screen import StackScreen
+from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.placement.place_rule import MOVABLE
