@@ -23,7 +23,6 @@ from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.console.analysis.steps.step_summary import known_median
 from tfscale.console.analysis.stragglers.asynchronous import AsynchronousWorkers
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect
 from tfscale.console.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.console.analysis.tasks.crashes import CrashWatch
@@ -147,11 +146,9 @@ class Diagnostician:
         slow += (links := self._links.diagnose())
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
             return [*slow, *with_live_cost(self._context.open, gpus, self._gpu_price)]
-        # Beside one whose cost is a bound alone the limit of all may be the same: their input.
-        straggles = bool(links) or any(
-            diagnosis.kind == "straggler" and diagnosis.evidence.get("cost_is") != AT_MOST for diagnosis in slow
-        )
-        told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
+        straggles = bool(links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
+        window, late = self._main.window, self._main.watch.named.late
+        told = self._context.evaluate(window, self._tasks, straggles, condition.may_be_judged, now, late)
         return [*slow, *with_live_cost(told, gpus, self._gpu_price)] if condition.may_be_judged else []
 
     @property
@@ -197,8 +194,9 @@ class Diagnostician:
         examples, local_steps = probe.examples_per_step if probe else None, _local_steps(tasks)
         rate = rounds * local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
+        late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
-        top = headline(diagnoses, tasks, condition, rate, ratios, list(stages.values()), main.short_history)
+        top = headline(diagnoses, tasks, condition, rate, ratios, list(stages.values()), main.short_history, late)
         return Findings(
             diagnoses=diagnoses,
             headline=top,

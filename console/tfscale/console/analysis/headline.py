@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -30,6 +30,7 @@ def headline(
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
+    late: Collection[str] = (),
 ) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
@@ -44,6 +45,7 @@ def headline(
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
+        late: tasks that wait for their data longer than they work.
     """
     names = {task.name: task for task in tasks}
     told = [
@@ -63,7 +65,7 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
+        return _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short) + _manner(diagnoses)
     return _waiting(tasks, condition)
 
 
@@ -111,6 +113,7 @@ def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
     ratios: Mapping[str, float],
+    late: Collection[str],
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
 ) -> str:
@@ -129,6 +132,8 @@ def _unnamed(
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
     in_step = f"{plural(len(training), noun)} in step, {rate}"
     slowest = max(training, key=lambda task: ratios.get(task.name, 0.0)).name
+    if ratios.get(slowest, 0.0) >= _CONSPICUOUS and slowest in late:
+        return f"{in_step}; their newest steps wait for data, not judged yet"
     if ratios.get(slowest, 0.0) >= _CONSPICUOUS:
         return (
             f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"

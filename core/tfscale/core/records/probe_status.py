@@ -84,6 +84,10 @@ class ProbeStatus:
     empty_since: Time | None = None
     """End of the first of the newest steps in a row whose batches had no example; None where they have some, or where
     their number is not known."""
+    input_python: float | None = None
+    """Share of the newest seconds in which Python that graphs call (generators, py_function) was at work: it stands
+    still while the stores of the input are full. Above 1 where calls overlap; None without any, and where the program
+    has threads or processes of its own, which may fill a store that is not seen."""
 
 
 @dataclass(frozen=True, slots=True)

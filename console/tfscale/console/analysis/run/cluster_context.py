@@ -124,10 +124,17 @@ class ClusterContext:
         return [*self._slowdown.open, *self._saturation.open]
 
     def evaluate(
-        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
+        self,
+        window: AlignedSteps,
+        tasks: Mapping[str, ObservedTask],
+        straggles: bool,
+        is_at_work: bool,
+        now: float,
+        late: Sequence[str] = (),
     ) -> list[Diagnosis]:
         """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
 
+        The data of the subjects `late` come last, and nobody knows how fast those of the others would come.
         While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
         not at work nothing is judged: its counters are those of waiting, its steps are of before.
         """
@@ -149,7 +156,7 @@ class ClusterContext:
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
             recent = impute(window.last(_ROWS))
-            load = self._load(recent, is_whole, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
+            load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
             limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
         return [*self._slowdown.open, *limits, *self._speeds.wrong]
@@ -198,12 +205,15 @@ class ClusterContext:
         self,
         recent: AlignedSteps,
         is_whole: bool,
+        late: Sequence[str],
         tasks: Mapping[str, ObservedTask],
         vitals: Mapping[str, Vitals],
         now: float,
     ) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
+        last = [column for column, name in enumerate(recent.subjects) if name in late]
+        fetch = max((float(np.median(recent.phases[2][:, column])) for column in last), default=fetch)
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
         probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
         link, source = self._slowest_link(names, vitals)
@@ -216,6 +226,7 @@ class ClusterContext:
             link=link,
             link_source=source,
             is_whole=is_whole,
+            late=tuple(recent.subjects[column] for column in last),
         )
         load = load.of_program(probe)
         if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:

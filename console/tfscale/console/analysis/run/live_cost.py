@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records.diagnosis import Diagnosis
@@ -49,9 +48,8 @@ def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosi
     if loss is None or loss < _LEAST:
         return diagnosis
     hours = gpu_hours(gpus, _HOUR * loss)
-    bound = "up to " if diagnosis.evidence.get("cost_is") == AT_MOST else ""
     money = f" or {price.money(hours)}" if price else ""
-    sentence = f"{diagnosis.sentence.removesuffix('.')} ({bound}{hours_text(hours, 2)}{money} an hour)."
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({hours_text(hours, 2)}{money} an hour)."
     cost: list[float | str] = [hours]
     if price:
         cost += [price.per_hour * hours, price.currency]
