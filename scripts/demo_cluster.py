@@ -80,7 +80,7 @@ def main() -> int:
     with run_folder("tfscale-demo-") as (folder, held):
         try:
             command, roles = training(demo, folder), {"worker": demo.workers}
-            with local_cluster(folder, "demo", roles, command, (), [held], RECOVERY) as cluster:
+            with local_cluster(folder, "demo", tasks=roles, command=command, held=[held], tables=RECOVERY) as cluster:
                 try:
                     status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster.path, *demo.console])
                 finally:

@@ -62,6 +62,8 @@ PICTURES = {
 class Still:
     """A source of events that stands still at one moment."""
 
+    is_live = False
+
     def __init__(self, spec: ClusterSpec, at: float) -> None:
         self.spec = spec
         self._at = at

@@ -115,7 +115,7 @@ def test_a_program_that_ended_without_an_agent_is_told_and_not_repeated(start: S
     again = start(program)
     said = _said(again)
     assert again.returncode == 3
-    assert said[-1].startswith("the task exited with code 3 while no agent was there; give --restart to run it again")
+    assert said[-1].startswith("the task exited 3 while no agent was there; give --restart to run it again")
 
 
 def test_the_same_command_twice_is_one_line(start: Start) -> None:

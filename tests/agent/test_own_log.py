@@ -35,7 +35,7 @@ def test_each_step_of_a_task_is_a_line_of_text(tmp_path: Path) -> None:
     said = [f"{level} {text}" for level, _, text in lines]
     started = r"INFO started \S+ -c 'raise SystemExit\(3\)' as process \d+ \(generation 1, attempt 1\)"
     (start,) = [row for row, line in enumerate(said) if re.fullmatch(started, line)]
-    (end,) = [row for row, line in enumerate(said) if re.fullmatch(r"ERROR process \d+ .* exited with code 3", line)]
+    (end,) = [row for row, line in enumerate(said) if re.fullmatch(r"ERROR process \d+ .* exited 3", line)]
     assert "INFO start to generation 1: running worker:0" in said
     assert not any(": done " in line for line in said)
     assert start < end < said.index("INFO ended")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.detector import ClusterView
 from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -23,6 +28,7 @@ from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import Stack
+from tfscale.core.access.orders import Order
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.diagnosis import Diagnosis
@@ -284,6 +290,8 @@ class FakeAnalysis:
 class ScriptedSource:
     """Source that gives its events at once, then a second that has passed, and then waits for ever."""
 
+    is_live = False
+
     def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
         self.spec = spec
         self.events = events
@@ -326,7 +334,7 @@ class FakeCommands:
         self.error = error
         self.orders: list[tuple[str, tuple[Task, ...], int]] = []
         self.without: list[str] = []
-        self.uncordoned: list[str] = []
+        self.carried_out: list[tuple[str, Task | None, str]] = []
         self.profiled: list[tuple[Task, float]] = []
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
@@ -343,10 +351,11 @@ class FakeCommands:
         yield CommandProgressed(NOW, "restart", Stage.PLANNED, (), 2, "worker:1 to host-c")
         yield CommandProgressed(NOW, "restart", Stage.DONE, (), 2)
 
-    async def uncordon(self, host: str) -> None:
-        self.uncordoned.append(host)
+    async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
+        self.carried_out.append((order.name, task, argument))
         if self.error:
             raise CommandError(self.error)
+        return f"{argument} is done"
 
     async def stack(self, task: Task) -> Stack:
         if self.error:
@@ -408,3 +417,8 @@ def views(count: int = 12) -> list[TaskView]:
 
 def busy_gpu(use: float, heat: float) -> GpuSample:
     return GpuSample(0, "GPU-0", "A100", utilisation=use, memory_used=33_000_000_000, temperature=heat, power=300.0)
+
+
+def cluster_view(tasks: Mapping[str, ObservedTask], now: float) -> ClusterView:
+    """Return the view of tasks of which no step is known, as detectors get it."""
+    return ClusterView(now, tasks, ClusterCondition(), StepGroups(tasks, Rule()).judge(local_steps=1))

@@ -104,6 +104,7 @@ async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file:
     status, out, _ = await run("--cluster", cluster_file, "--once")
     assert status == 0 and lines(out, "snapshot")[0]["healthy"]
     cluster.kill(Task.parse("worker:1"))
+    cluster.tick()
     status, _, _ = await run("--cluster", cluster_file, "--once", "--out", tmp_path / "once.json")
     assert status == 3
     assert json.loads((tmp_path / "once.json").read_text())["tasks"][1]["status"]["exit"]["signal"] == 9

@@ -26,9 +26,9 @@ class Loop:
         self.metric = self.sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.test = self.sites.traced(Kind.RUN)
         self.row = self._kind_of_step()
-        self.row_of_metric = self.kinds.add([Member(self.metric, 2)])
-        self.row_of_two_metrics = self.kinds.add([Member(self.metric, 2)] * 2)
-        self.row_of_test = self.kinds.add([Member(self.input, 2), Member(self.test, 1)])
+        self.row_of_metric = self.kinds.new_kind([Member(self.metric, 2)])
+        self.row_of_two_metrics = self.kinds.new_kind([Member(self.metric, 2)] * 2)
+        self.row_of_test = self.kinds.new_kind([Member(self.input, 2), Member(self.test, 1)])
         self.at = 1000.0
         self.overlaps = False
         """True if an iteration has begun before the one before it was over."""
@@ -37,7 +37,7 @@ class Loop:
         self.steps = 0
 
     def _kind_of_step(self) -> int:
-        return self.kinds.add([Member(self.input, 3), Member(self.gradients, 3), Member(self.run, 1)])
+        return self.kinds.new_kind([Member(self.input, 3), Member(self.gradients, 3), Member(self.run, 1)])
 
     def trace_again(self) -> None:
         """Go on with another function of the same optimizer, as when the program is traced again."""

@@ -36,7 +36,7 @@ class Closed:
     def close(self, seconds): os.write(1, b"closed by %d\\n" % os.getpid())
 
 probe = Probe(3600.0, read_offset=0.0)
-probe.add(Closed())
+probe.add_sink(Closed())
 probe.start()
 if os.fork() == 0:
     sys.exit()
@@ -66,7 +66,7 @@ class Training:
         wait_until(lambda: self.heard)
         self.probe = Probe(PERIOD, read_offset=0.0)
         self.probe.recorder.graphs.buffer = RowBuffer([], ring)
-        self.probe.add(self.reporter)
+        self.probe.add_sink(self.reporter)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.graphs.row_kinds)
         # The first row of a kind takes long to write, as its writer is traced.
         write(np.array([[self.loop.row, *[0.0] * (WIDTH - 1)]]))
@@ -234,7 +234,7 @@ class Seconds:
 
         self.probe, self.reports = Probe(), Reports()
         self.probe.recorder.graphs.buffer = RowBuffer([], ring)
-        self.probe.add(self.reports)
+        self.probe.add_sink(self.reports)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.graphs.row_kinds)
         # Activities go by the clock.
         self.loop.at = time.time()
@@ -280,7 +280,7 @@ def test_a_loss_or_an_activity_keeps_no_steps_from_the_fast_path(seconds: Second
     newest = seconds.reports.kept[-1]
     assert [step.sequence for step in newest.steps] == [99]
     assert newest.collective.left == 100
-    probe.remove(seconds.reports)
+    probe.remove_sink(seconds.reports)
 
 
 def test_the_size_of_a_step_is_reported_when_it_changes(seconds: Seconds) -> None:

@@ -18,6 +18,7 @@ from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
+from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
@@ -153,6 +154,19 @@ def snapshot_reply(schema: int, description: Description, recent: Sequence[Encod
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
+def past_beginning(schema: int, description: Description, at: float) -> agent_pb2.WatchReply:
+    """Return the snapshot before the pieces of the past; `at` is now."""
+    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at)
+    return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
+
+
+def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> bytes:
+    """Return a piece of the past, as `frame_reply` does; one without frames is its end."""
+    piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
+    head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
+    return head + delimited(agent_pb2.WatchReply.PAST_FIELD_NUMBER, piece)
+
+
 def frame_reply(schema: int, frame: EncodedFrame) -> bytes:
     """Return a WatchReply as it is sent: the frame, which is encoded already, is not read for each watcher."""
     head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
@@ -270,8 +284,11 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
         known = request.target in agent_pb2.ApplyRequest.Target.values()
         target = agent_pb2.ApplyRequest.Target.Name(request.target) if known else str(request.target)
         return f"{method} {target.removeprefix('TARGET_')} {request.generation}", [request.to.task], request.reason
+    if isinstance(request, agent_pb2.OrderRequest):
+        of_task = (order := ORDERS.get(request.name)) is not None and order.subject is Subject.TASK
+        return f"{method} {request.name}", [request.to.task] if of_task else [], request.argument
     hosts = [f"without {name}" for name in getattr(request, "without", ())]
-    return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", getattr(request, "host", ""))
+    return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", "")
 
 
 def is_order(request: Any) -> bool:

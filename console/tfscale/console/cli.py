@@ -16,7 +16,7 @@ import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
-from tfscale.console.export.task_commands import restart_without, run_task_command, uncordon
+from tfscale.console.export.task_commands import carry_out, restart_without, run_task_command
 from tfscale.console.run.run_command import run_program
 from tfscale.console.settings import options
 from tfscale.console.settings.command_line import Command, Invocation, parse
@@ -24,7 +24,7 @@ from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.sources.source_factory import ClusterConnection, connect, open_replay
 from tfscale.console.tui.launch import is_served, run_screens, run_server
-from tfscale.core.cluster.task import Task
+from tfscale.core.access.orders import ORDERS, Order, Subject
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.standard_streams import fill_standard_streams
 
@@ -32,7 +32,7 @@ tfscale.core.early_interrupt.restore()
 
 
 def main() -> None:
-    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`, `doctor`)."""
+    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy, 4 outdated (`--once`)."""
     fill_standard_streams()
     try:
         invocation = parse(WATCH, COMMANDS, sys.argv[1:], os.environ)
@@ -90,19 +90,14 @@ def _run(console: Configuration) -> int:
 
 
 @_configured
-def _task_command(console: Configuration) -> int:
-    connection = _connect(console)
-    if not console.arguments:
+def _order(console: Configuration) -> int:
+    connection, order, words = _connect(console), ORDERS[console.command], console.arguments
+    if order.is_carried:
+        return connection.run(partial(carry_out, order, words, connection))
+    if not words:
         assert console.settings.without is not None
         return connection.run(partial(restart_without, console.settings.without, console.settings, connection))
-    task = Task.parse(console.arguments[0])
-    return connection.run(partial(run_task_command, console.command, task, console.settings, connection))
-
-
-@_configured
-def _uncordon(console: Configuration) -> int:
-    connection = _connect(console)
-    return connection.run(partial(uncordon, console.arguments[0], connection))
+    return connection.run(partial(run_task_command, order.name, words[0], console.settings, connection))
 
 
 @_configured
@@ -141,7 +136,22 @@ WATCH = Command(
     run=_watch,
     options=options.WATCH,
 )
-_on_task = partial(Command, run=_task_command, argument="TASK", gives_orders=True)
+
+
+def _order_command(order: Order) -> Command:
+    """Return the command that gives an order."""
+    usual = options.ORDER if order.subject is Subject.GANG else options.ON_CLUSTER
+    return Command(
+        name=order.name,
+        summary=order.summary,
+        run=_order,
+        options={"restart": options.RESTART, "profile": options.PROFILE}.get(order.name, usual),
+        argument=order.words,
+        in_place="without" if order.name == "restart" else "",
+        gives_orders=True,
+    )
+
+
 COMMANDS = (
     Command(
         name="run",
@@ -150,24 +160,7 @@ COMMANDS = (
         options=options.RUN,
         takes_program=True,
     ),
-    _on_task(name="stack", summary="print where the threads of a task stand", options=options.ON_CLUSTER),
-    _on_task(name="profile", summary="take TensorFlow's profile of a task", options=options.PROFILE),
-    _on_task(
-        name="restart",
-        summary="restart a task and those that train with it",
-        options=options.RESTART,
-        in_place="without",
-    ),
-    _on_task(name="stop", summary="stop a task and those that train with it", options=options.ORDER),
-    _on_task(name="start", summary="start a task that was stopped", options=options.ORDER),
-    Command(
-        name="uncordon",
-        summary="have tasks be placed on a host again",
-        run=_uncordon,
-        options=options.ON_CLUSTER,
-        argument="HOST",
-        gives_orders=True,
-    ),
+    *map(_order_command, filter(lambda order: order.summary, ORDERS.values())),
     Command(
         name="doctor",
         summary="look for what would keep a cluster from training",

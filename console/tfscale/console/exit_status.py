@@ -13,3 +13,5 @@ class ExitStatus(IntEnum):
     """No agent answered, or what `--until` waits for can no longer come."""
     UNHEALTHY = 3
     """`--once` found a grave diagnosis, or a task that does not run; `doctor` found a fault."""
+    OUTDATED = 4
+    """`--once` could not catch up with what agents have kept: its snapshot tells of the past."""

@@ -179,20 +179,15 @@ def signal_name(number: int) -> str:
 
 
 def exit_phrase(exit: Exit | None) -> str:
-    """Return how a task ended: `exited 1`, `killed SIGKILL`."""
+    """Return how a task ended, as a verb and its object: `exited 1`, `was killed by SIGKILL`."""
     if exit is None or (exit.code is None and exit.signal is None):
-        return "ended, how is unknown"
-    if exit.signal is not None:
-        return f"killed {signal_name(exit.signal)}"
-    return f"exited {exit.code}"
+        return "ended, nobody knows how"
+    return f"exited {exit.code}" if exit.signal is None else f"was killed by {signal_name(exit.signal)}"
 
 
 def exit_clause(exit: Exit | None) -> str:
-    """Return how and when a task ended, as a clause: `exited 1 at 19:01:07`, `was killed by SIGKILL at 19:01:07`."""
-    if exit is None or (exit.code is None and exit.signal is None):
-        return "has ended, nobody knows how"
-    how = f"exited {exit.code}" if exit.signal is None else f"was killed by {signal_name(exit.signal)}"
-    return f"{how} at {clock(exit.at)}"
+    """Return how and when a task ended: `exited 1 at 19:01:07`."""
+    return exit_phrase(exit) if exit is None else f"{exit_phrase(exit)} at {clock(exit.at)}"
 
 
 def no_contact(names: Sequence[str]) -> str:

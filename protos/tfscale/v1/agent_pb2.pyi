@@ -59,7 +59,7 @@ Global___Stage: _TypeAlias = Stage  # noqa: Y015
 @_typing.final
 class TaskIdentity(_message.Message):
     """Whom a request is meant for. An agent refuses one that is not for it with NOT_FOUND, and both names; what is empty
-    is not compared. Restart, Stop, Start, Apply and ReportFailure must name the task and the fingerprint.
+    is not compared. Restart, Stop, Start, Order, Apply and ReportFailure must name the task and the fingerprint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -94,11 +94,16 @@ class WatchRequest(_message.Message):
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     """the newest that the caller understands"""
     since: _builtins.float
     """The past that the caller lacks: frames after this moment, Unix seconds on the clock of the agent's host; absent:
     the last minute. An agent keeps ten. What the snapshot has no room for comes as frames after it.
+    """
+    past: _builtins.float
+    """Before `since`, where both are given: seconds of the past, by the agent's own clock. The snapshot then has no
+    frame, and the kept ones follow in `past`, a few in a message: a console takes them as fast as it judges them.
     """
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
@@ -108,13 +113,19 @@ class WatchRequest(_message.Message):
         schema_version: _builtins.int = ...,
         since: _builtins.float | None = ...,
         to: Global___TaskIdentity | None = ...,
+        past: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "since", b"since", "to", b"to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_past", b"_past", "_since", b"_since", "past", b"past", "since", b"since", "to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "schema_version", b"schema_version", "since", b"since", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_past", b"_past", "_since", b"_since", "past", b"past", "schema_version", b"schema_version", "since", b"since", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__past: _TypeAlias = _typing.Literal["past"]  # noqa: Y015
+    _WhichOneofArgType__past: _TypeAlias = _typing.Literal["_past", b"_past"]  # noqa: Y015
     _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
     _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__past) -> _WhichOneofReturnType__past | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
 
 Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
@@ -127,6 +138,7 @@ class WatchReply(_message.Message):
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     FRAME_FIELD_NUMBER: _builtins.int
     FAREWELL_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     @_builtins.property
     def snapshot(self) -> Global___Snapshot: ...
@@ -134,6 +146,8 @@ class WatchReply(_message.Message):
     def frame(self) -> _telemetry_pb2.Frame: ...
     @_builtins.property
     def farewell(self) -> Global___Farewell: ...
+    @_builtins.property
+    def past(self) -> Global___Past: ...
     def __init__(
         self,
         *,
@@ -141,16 +155,39 @@ class WatchReply(_message.Message):
         snapshot: Global___Snapshot | None = ...,
         frame: _telemetry_pb2.Frame | None = ...,
         farewell: Global___Farewell | None = ...,
+        past: Global___Past | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "past", b"past", "payload", b"payload", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["farewell", b"farewell", "frame", b"frame", "past", b"past", "payload", b"payload", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame", "farewell"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["snapshot", "frame", "farewell", "past"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
 Global___WatchReply: _TypeAlias = WatchReply  # noqa: Y015
+
+@_typing.final
+class Past(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Frame]:
+        """oldest first; none: that was all"""
+
+    def __init__(
+        self,
+        *,
+        frames: _abc.Iterable[_telemetry_pb2.Frame] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Past: _TypeAlias = Past  # noqa: Y015
 
 @_typing.final
 class Farewell(_message.Message):
@@ -184,6 +221,9 @@ class Snapshot(_message.Message):
 
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     RECENT_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    at: _builtins.float
+    """now, on the clock of the agent's host; only where `past` is asked for"""
     @_builtins.property
     def description(self) -> Global___Description: ...
     @_builtins.property
@@ -195,12 +235,15 @@ class Snapshot(_message.Message):
         *,
         description: Global___Description | None = ...,
         recent: _abc.Iterable[_telemetry_pb2.Frame] | None = ...,
+        at: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "recent", b"recent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "recent", b"recent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
+    _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__at) -> _WhichOneofReturnType__at | None: ...
 
 Global___Snapshot: _TypeAlias = Snapshot  # noqa: Y015
 
@@ -560,6 +603,52 @@ class ProfileReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProfileReply: _TypeAlias = ProfileReply  # noqa: Y015
+
+@_typing.final
+class OrderRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    argument: _builtins.str
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
+    def __init__(
+        self,
+        *,
+        to: Global___TaskIdentity | None = ...,
+        name: _builtins.str = ...,
+        argument: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "name", b"name", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OrderRequest: _TypeAlias = OrderRequest  # noqa: Y015
+
+@_typing.final
+class OrderReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_FIELD_NUMBER: _builtins.int
+    done: _builtins.str
+    """what was done, for people"""
+    def __init__(
+        self,
+        *,
+        done: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OrderReply: _TypeAlias = OrderReply  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):

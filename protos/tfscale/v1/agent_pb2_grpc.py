@@ -75,6 +75,11 @@ class AgentStub(object):
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.ProfileRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_agent__pb2.ProfileReply.FromString,
                 _registered_method=True)
+        self.Order = channel.unary_unary(
+                '/tfscale.v1.Agent/Order',
+                request_serializer=tfscale_dot_v1_dot_agent__pb2.OrderRequest.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_agent__pb2.OrderReply.FromString,
+                _registered_method=True)
         self.Apply = channel.unary_unary(
                 '/tfscale.v1.Agent/Apply',
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.ApplyRequest.SerializeToString,
@@ -146,6 +151,14 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Order(self, request, context):
+        """An order without a call of its own, such as "uncordon" to the lead's agent. Answers when it is carried out.
+        INVALID_ARGUMENT for an order that the agent does not know.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Apply(self, request, context):
         """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
         generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -205,6 +218,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Profile,
                     request_deserializer=tfscale_dot_v1_dot_agent__pb2.ProfileRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_agent__pb2.ProfileReply.SerializeToString,
+            ),
+            'Order': grpc.unary_unary_rpc_method_handler(
+                    servicer.Order,
+                    request_deserializer=tfscale_dot_v1_dot_agent__pb2.OrderRequest.FromString,
+                    response_serializer=tfscale_dot_v1_dot_agent__pb2.OrderReply.SerializeToString,
             ),
             'Apply': grpc.unary_unary_rpc_method_handler(
                     servicer.Apply,
@@ -433,6 +451,33 @@ class Agent(object):
             '/tfscale.v1.Agent/Profile',
             tfscale_dot_v1_dot_agent__pb2.ProfileRequest.SerializeToString,
             tfscale_dot_v1_dot_agent__pb2.ProfileReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Order(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tfscale.v1.Agent/Order',
+            tfscale_dot_v1_dot_agent__pb2.OrderRequest.SerializeToString,
+            tfscale_dot_v1_dot_agent__pb2.OrderReply.FromString,
             options,
             channel_credentials,
             insecure,

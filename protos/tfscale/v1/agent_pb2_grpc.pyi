@@ -50,6 +50,10 @@ class AgentStub:
     """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
     FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
     """
+    Order: _grpc.UnaryUnaryMultiCallable[_agent_pb2.OrderRequest, _agent_pb2.OrderReply]
+    """An order without a call of its own, such as "uncordon" to the lead's agent. Answers when it is carried out.
+    INVALID_ARGUMENT for an order that the agent does not know.
+    """
     Apply: _grpc.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -80,6 +84,10 @@ class AgentAsyncStub(AgentStub):
     Profile: _aio.UnaryStreamMultiCallable[_agent_pb2.ProfileRequest, _agent_pb2.ProfileReply]  # type: ignore[assignment]
     """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
     FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+    """
+    Order: _aio.UnaryUnaryMultiCallable[_agent_pb2.OrderRequest, _agent_pb2.OrderReply]  # type: ignore[assignment]
+    """An order without a call of its own, such as "uncordon" to the lead's agent. Answers when it is carried out.
+    INVALID_ARGUMENT for an order that the agent does not know.
     """
     Apply: _aio.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]  # type: ignore[assignment]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
@@ -156,6 +164,16 @@ class AgentServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_agent_pb2.ProfileReply], _abc.AsyncIterator[_agent_pb2.ProfileReply]]:
         """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
         FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+        """
+
+    @_abc_1.abstractmethod
+    def Order(
+        self,
+        request: _agent_pb2.OrderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.OrderReply, _abc.Awaitable[_agent_pb2.OrderReply]]:
+        """An order without a call of its own, such as "uncordon" to the lead's agent. Answers when it is carried out.
+        INVALID_ARGUMENT for an order that the agent does not know.
         """
 
     @_abc_1.abstractmethod

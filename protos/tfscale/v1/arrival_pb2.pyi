@@ -32,12 +32,15 @@ class ArrivingReply(_message.Message):
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     FRAME_FIELD_NUMBER: _builtins.int
     FAREWELL_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     frame: _builtins.bytes
     @_builtins.property
     def snapshot(self) -> Global___ArrivingSnapshot: ...
     @_builtins.property
     def farewell(self) -> _agent_pb2.Farewell: ...
+    @_builtins.property
+    def past(self) -> Global___ArrivingPast: ...
     def __init__(
         self,
         *,
@@ -45,15 +48,18 @@ class ArrivingReply(_message.Message):
         snapshot: Global___ArrivingSnapshot | None = ...,
         frame: _builtins.bytes | None = ...,
         farewell: _agent_pb2.Farewell | None = ...,
+        past: Global___ArrivingPast | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "snapshot", b"snapshot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_past", b"_past", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "past", b"past", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_farewell", b"_farewell", "_frame", b"_frame", "_past", b"_past", "_snapshot", b"_snapshot", "farewell", b"farewell", "frame", b"frame", "past", b"past", "schema_version", b"schema_version", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__farewell: _TypeAlias = _typing.Literal["farewell"]  # noqa: Y015
     _WhichOneofArgType__farewell: _TypeAlias = _typing.Literal["_farewell", b"_farewell"]  # noqa: Y015
     _WhichOneofReturnType__frame: _TypeAlias = _typing.Literal["frame"]  # noqa: Y015
     _WhichOneofArgType__frame: _TypeAlias = _typing.Literal["_frame", b"_frame"]  # noqa: Y015
+    _WhichOneofReturnType__past: _TypeAlias = _typing.Literal["past"]  # noqa: Y015
+    _WhichOneofArgType__past: _TypeAlias = _typing.Literal["_past", b"_past"]  # noqa: Y015
     _WhichOneofReturnType__snapshot: _TypeAlias = _typing.Literal["snapshot"]  # noqa: Y015
     _WhichOneofArgType__snapshot: _TypeAlias = _typing.Literal["_snapshot", b"_snapshot"]  # noqa: Y015
     @_typing.overload
@@ -61,9 +67,33 @@ class ArrivingReply(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__frame) -> _WhichOneofReturnType__frame | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__past) -> _WhichOneofReturnType__past | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__snapshot) -> _WhichOneofReturnType__snapshot | None: ...
 
 Global___ArrivingReply: _TypeAlias = ArrivingReply  # noqa: Y015
+
+@_typing.final
+class ArrivingPast(_message.Message):
+    """Past"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        frames: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArrivingPast: _TypeAlias = ArrivingPast  # noqa: Y015
 
 @_typing.final
 class ArrivingSnapshot(_message.Message):
@@ -73,6 +103,8 @@ class ArrivingSnapshot(_message.Message):
 
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     RECENT_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    at: _builtins.float
     @_builtins.property
     def description(self) -> _agent_pb2.Description: ...
     @_builtins.property
@@ -82,12 +114,15 @@ class ArrivingSnapshot(_message.Message):
         *,
         description: _agent_pb2.Description | None = ...,
         recent: _abc.Iterable[_builtins.bytes] | None = ...,
+        at: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "recent", b"recent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "recent", b"recent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
+    _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__at) -> _WhichOneofReturnType__at | None: ...
 
 Global___ArrivingSnapshot: _TypeAlias = ArrivingSnapshot  # noqa: Y015
 

@@ -100,26 +100,3 @@ class PlaceRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlaceRequest: _TypeAlias = PlaceRequest  # noqa: Y015
-
-@_typing.final
-class UncordonRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TO_FIELD_NUMBER: _builtins.int
-    HOST_FIELD_NUMBER: _builtins.int
-    host: _builtins.str
-    @_builtins.property
-    def to(self) -> _agent_pb2.TaskIdentity: ...
-    def __init__(
-        self,
-        *,
-        to: _agent_pb2.TaskIdentity | None = ...,
-        host: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "to", b"to"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UncordonRequest: _TypeAlias = UncordonRequest  # noqa: Y015

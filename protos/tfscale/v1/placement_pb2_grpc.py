@@ -44,11 +44,6 @@ class PlacementStub(object):
                 request_serializer=tfscale_dot_v1_dot_placement__pb2.PlaceRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_placement__pb2.SeatReply.FromString,
                 _registered_method=True)
-        self.Uncordon = channel.unary_unary(
-                '/tfscale.v1.Placement/Uncordon',
-                request_serializer=tfscale_dot_v1_dot_placement__pb2.UncordonRequest.SerializeToString,
-                response_deserializer=tfscale_dot_v1_dot_placement__pb2.SeatReply.FromString,
-                _registered_method=True)
 
 
 class PlacementServicer(object):
@@ -70,13 +65,6 @@ class PlacementServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Uncordon(self, request, context):
-        """To the lead: place tasks on a cordoned host again, from the next placement on.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_PlacementServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -88,11 +76,6 @@ def add_PlacementServicer_to_server(servicer, server):
             'Place': grpc.unary_unary_rpc_method_handler(
                     servicer.Place,
                     request_deserializer=tfscale_dot_v1_dot_placement__pb2.PlaceRequest.FromString,
-                    response_serializer=tfscale_dot_v1_dot_placement__pb2.SeatReply.SerializeToString,
-            ),
-            'Uncordon': grpc.unary_unary_rpc_method_handler(
-                    servicer.Uncordon,
-                    request_deserializer=tfscale_dot_v1_dot_placement__pb2.UncordonRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_placement__pb2.SeatReply.SerializeToString,
             ),
     }
@@ -149,33 +132,6 @@ class Placement(object):
             target,
             '/tfscale.v1.Placement/Place',
             tfscale_dot_v1_dot_placement__pb2.PlaceRequest.SerializeToString,
-            tfscale_dot_v1_dot_placement__pb2.SeatReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Uncordon(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/tfscale.v1.Placement/Uncordon',
-            tfscale_dot_v1_dot_placement__pb2.UncordonRequest.SerializeToString,
             tfscale_dot_v1_dot_placement__pb2.SeatReply.FromString,
             options,
             channel_credentials,

@@ -38,8 +38,6 @@ class PlacementStub:
     holds, and goes on as the agent of the task that it holds in it. Idempotent; what is older than the agent's own is
     refused with FAILED_PRECONDITION.
     """
-    Uncordon: _grpc.UnaryUnaryMultiCallable[_placement_pb2.UncordonRequest, _placement_pb2.SeatReply]
-    """To the lead: place tasks on a cordoned host again, from the next placement on."""
 
 @_typing.type_check_only
 class PlacementAsyncStub(PlacementStub):
@@ -51,8 +49,6 @@ class PlacementAsyncStub(PlacementStub):
     holds, and goes on as the agent of the task that it holds in it. Idempotent; what is older than the agent's own is
     refused with FAILED_PRECONDITION.
     """
-    Uncordon: _aio.UnaryUnaryMultiCallable[_placement_pb2.UncordonRequest, _placement_pb2.SeatReply]  # type: ignore[assignment]
-    """To the lead: place tasks on a cordoned host again, from the next placement on."""
 
 class PlacementServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -73,13 +69,5 @@ class PlacementServicer(metaclass=_abc_1.ABCMeta):
         holds, and goes on as the agent of the task that it holds in it. Idempotent; what is older than the agent's own is
         refused with FAILED_PRECONDITION.
         """
-
-    @_abc_1.abstractmethod
-    def Uncordon(
-        self,
-        request: _placement_pb2.UncordonRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_placement_pb2.SeatReply, _abc.Awaitable[_placement_pb2.SeatReply]]:
-        """To the lead: place tasks on a cordoned host again, from the next placement on."""
 
 def add_PlacementServicer_to_server(servicer: PlacementServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -187,7 +187,7 @@ async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -
 @pytest.mark.parametrize(
     ("state", "end", "why"),
     [
-        (TaskState.EXITED, Exit(1, None, 1.5), "worker:2 exited with code 1 0.5 s after its start; see its log"),
+        (TaskState.EXITED, Exit(1, None, 1.5), "worker:2 exited 1, 0.5 s after its start; see its log"),
         (TaskState.LOST, None, "worker:2 is lost"),
         (TaskState.EXITED, Exit(0, None, 1.5), None),
         (TaskState.EXITED, Exit(None, 15, 1.5, requested=True), None),

@@ -33,13 +33,14 @@ from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
+from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_in, placed_spec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
-from tfscale.v1 import agent_pb2, placement_pb2, placement_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, placement_pb2, placement_pb2_grpc
 
 MakeSettings = Callable[..., AgentSettings]
 TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], flush=True); time.sleep(60)")
@@ -254,16 +255,14 @@ async def test_a_spare_whose_port_is_taken_is_given_no_task_and_named(cluster: C
 async def test_nobody_places_tasks_without_the_token_and_a_stranger_is_refused(cluster: Cluster) -> None:
     settings = cluster.seats["spare"]
     place = placement_pb2.PlaceRequest(to=anywhere(settings), seat=str(settings.seat))
-    uncordon = placement_pb2.UncordonRequest(to=anywhere(settings), host="127.0.0.1")
     stranger = placement_pb2.SeatRequest(to=anywhere(settings), seat="127.0.0.1:1")
     other = placement_pb2.SeatRequest(to=agent_pb2.TaskIdentity(run="other"), seat=str(settings.seat))
     async with seat(settings), grpc.aio.insecure_channel(str(settings.listen)) as channel:
         service = placement_pb2_grpc.PlacementStub(channel)
         await placement_at(settings, lambda _: True)
-        for call, request in ((service.Place, place), (service.Uncordon, uncordon)):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await call(request)
-            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await service.Place(place)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         for request, words in ((stranger, "the request is for 127.0.0.1:1"), (other, "of run other")):
             with pytest.raises(grpc.aio.AioRpcError, match=words) as refused:
                 await service.Seat(request)
@@ -348,9 +347,16 @@ async def test_a_host_that_failed_again_and_again_is_cordoned_until_somebody_unc
             await placed(cluster.now(placement, task))
         lead = cluster.seats["worker:0"]
         async with open_channel(lead.listen, cluster.spec) as channel:
-            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
-            async with asyncio.timeout(10):
-                await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True)
+            service, request = agent_pb2_grpc.AgentStub(channel), agent_pb2.OrderRequest(to=named(lead), argument=host)
+            request.name = "uncordon"
+            restart = service.Restart(agent_pb2.TasksRequest(tasks=["worker:0"], to=named(lead)), wait_for_ready=True)
+            await restart.read()
+            assert await service.Order(request).code() is grpc.StatusCode.ABORTED  # as of any second command
+            while await restart.read() is not grpc.aio.EOF:
+                pass
+            assert (await service.Order(request, timeout=10)).done == (
+                f"{host} is uncordoned: tasks may be placed there again"
+            )
         after = await placement_at(cluster.seats["worker:2"], lambda each: not each.cordoned)
         # A new generation would have each agent that is started again start a task that has finished.
         assert after == replace(placement, cordoned={}, revision=1)
@@ -370,8 +376,8 @@ async def test_an_uncordoned_host_ends_no_task_whose_agent_is_gone(make_settings
             await placed(cluster.now(placement, task))
         await gone.aclose()
         async with open_channel(lead.listen, cluster.spec) as channel:
-            request = placement_pb2.UncordonRequest(to=anywhere(lead), host=host)
-            await placement_pb2_grpc.PlacementStub(channel).Uncordon(request, wait_for_ready=True, timeout=10)
+            request = agent_pb2.OrderRequest(to=named(lead), name="uncordon", argument=host)
+            await agent_pb2_grpc.AgentStub(channel).Order(request, wait_for_ready=True, timeout=10)
         await asyncio.sleep(2)
         assert await placement_at(lead, lambda _: True) == replace(placement, cordoned={}, revision=1)
 
@@ -473,7 +479,7 @@ async def test_a_console_commands_the_move_and_follows_the_tasks(cluster: Cluste
         await fresh.locate()
         assert fresh.placement == channels.placement
         with pytest.raises(CommandError, match=r"'127\.0\.0\.2' is not cordoned"):
-            await AgentCommands(fresh).uncordon("127.0.0.2")
+            await AgentCommands(fresh).carry_out(ORDERS["uncordon"], None, "127.0.0.2")
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)

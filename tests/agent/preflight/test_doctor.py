@@ -116,8 +116,8 @@ async def test_where_nobody_answers_the_status_is_1(cluster: ClusterSpec, tmp_pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--simulate", "3"], "a simulation has no hosts to look at"),
-        (["--workers", "3"], "--workers is for run"),
+        (["--simulate", "3"], "doctor takes no --simulate"),
+        (["--workers", "3"], "doctor takes no --workers"),
     ],
 )
 async def test_wrong_use_is_one_line(words: list[str], said: str) -> None:

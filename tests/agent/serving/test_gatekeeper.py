@@ -34,6 +34,7 @@ REQUESTS = {
     "Stop": agent_pb2.TasksRequest,
     "Start": agent_pb2.TasksRequest,
     "Profile": agent_pb2.ProfileRequest,
+    "Order": lambda: agent_pb2.OrderRequest(name="uncordon", argument="host-b"),
     "Apply": agent_pb2.ApplyRequest,
     "ReportFailure": agent_pb2.FailureReport,
     "Examine": preflight_pb2.ExamineRequest,
@@ -158,7 +159,7 @@ def with_tls(settings: AgentSettings, tls: Tls) -> AgentSettings:
 
 async def test_each_role_may_do_what_it_is_for(settings_of: SettingsOf, issuer: Issuer) -> None:
     settings = with_tls(settings_of(W0), issuer.tls("host"))
-    read, orders = {"FollowLog", "Stack"}, {"Restart", "Stop", "Start", "Profile", "Examine", "Reach", "Send"}
+    read, orders = {"FollowLog", "Stack"}, {"Restart", "Stop", "Start", "Profile", "Order", "Examine", "Reach", "Send"}
     of_agents = {"Apply", "ReportFailure"}
     callers = {
         issuer.tls("peer"): set(),

@@ -1,6 +1,6 @@
 import asyncio
 
-from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
+from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, PIECE, RECENT, Feed
 from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.task_status import TaskState, TaskStatus
@@ -94,3 +94,16 @@ async def test_a_watcher_that_left_gets_nothing() -> None:
     feed.publish(frame(1))
     watcher.close()
     assert [each async for each in watcher] == []
+
+
+async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame() -> None:
+    feed = Feed()
+    for number in range(KEPT):
+        feed.publish(frame(number)._replace(message=b"x" * (PIECE // 3)))
+    with feed.watch(since=99.0, in_pieces=True) as watcher:
+        pieces = list(watcher.pieces())
+        feed.publish(frame(1000))
+        feed.close()
+        assert {len(piece) for piece in pieces} == {3, 2} and watcher.recent == ()
+        assert [each.at for piece in pieces for each in piece] == [float(number) for number in range(100, KEPT)]
+        assert [read(each).sequence async for each in watcher] == [1000]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.phase_simulation import Simulation
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task

@@ -2,11 +2,12 @@ import math
 from collections.abc import Callable
 
 import pytest
-from tfscale.console.analysis.diagnostician import Diagnostician, without_duplicates
+from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.recommendations import recommend
+from tfscale.console.analysis.step_groups import without_duplicates
 from tfscale.console.wire import frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis

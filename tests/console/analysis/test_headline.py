@@ -4,8 +4,8 @@ from dataclasses import replace
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, WorkerFunctions

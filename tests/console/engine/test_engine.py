@@ -22,6 +22,8 @@ FIRST = fakes.worker(0)
 class FiniteSource:
     """Source that gives its events and ends."""
 
+    is_live = False
+
     def __init__(self, events: list[Event], error: Exception | None = None) -> None:
         self.spec: ClusterSpec = SPEC
         self._events, self._error = events, error

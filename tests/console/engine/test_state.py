@@ -65,7 +65,7 @@ def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
     state = folded(*fakes.killed_events(SPEC))
     state.fold(arrived(TaskState.EXITED, 3, pid=None, exit=Exit(None, 9, fakes.NOW - 4)))
     deaths = [text for severity, subject, text in said(state) if severity == "critical" and subject == "worker:1"]
-    assert deaths == ["killed SIGKILL"]
+    assert deaths == ["was killed by SIGKILL"]
     assert (
         next(entry.at for entry in state.snapshot(fakes.NOW).timeline if entry.subject == "worker:1") == fakes.NOW - 4
     )
@@ -78,7 +78,7 @@ def test_what_becomes_of_a_failed_task_is_told_once() -> None:
         state.fold(arrived(TaskState.EXITED, sequence, exit=end, reason="restart 2 of 10 within 1 h", restart_at=at))
     state.fold(arrived(TaskState.EXITED, 5, exit=end, reason="given up after worker:1 exited 3"))
     assert [text for _, _, text in said(state)] == [
-        "killed SIGKILL",
+        "was killed by SIGKILL",
         "restart 2 of 10 within 1 h",
         "given up after worker:1 exited 3",
     ]

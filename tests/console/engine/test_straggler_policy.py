@@ -72,6 +72,8 @@ class FakeLead:
 class Seconds:
     """Source that waits for the test to let seconds pass."""
 
+    is_live = True
+
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec, self.at, self.inbox = spec, fakes.NOW, Inbox()
 

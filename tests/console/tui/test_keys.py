@@ -30,10 +30,10 @@ from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands, Stack
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.dialogs.help_screen import HelpScreen, own_bindings
 from tfscale.console.tui.screens.base_screen import ACTING
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
-from tfscale.console.tui.screens.help_screen import HelpScreen, own_bindings
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar

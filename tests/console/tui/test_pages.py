@@ -110,7 +110,7 @@ async def test_a_task_says_how_it_ended() -> None:
     app = pages.build("kill")
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot, "j", "enter")
-        assert "ended      08:00:20   generation 1   attempt 1   killed SIGKILL" in text_of(app)
+        assert "ended      08:00:20   generation 1   attempt 1   was killed by SIGKILL" in text_of(app)
 
 
 async def test_charts_and_log_alone_and_zoom() -> None:
@@ -139,10 +139,10 @@ async def test_numbers_alone_are_scrolled() -> None:
     app = pages.build("kill")
     async with app.run_test(size=(80, 12)) as pilot:
         screen = await opened(pilot, "j", "enter", "d")
-        assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
+        assert not screen.log_view.region.height and "was killed by SIGKILL" not in text_of(app)
         await pilot.press(*"j" * 12)
         await still(pilot)
-        assert "killed SIGKILL" in text_of(app)
+        assert "was killed by SIGKILL" in text_of(app)
         await pilot.press("k", "d")
         await still(pilot)
         assert screen.log_view.region.height

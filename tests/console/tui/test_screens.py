@@ -19,8 +19,8 @@ from tfscale.console.engine.events import Event
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen
-from tfscale.console.tui.screens.help_screen import HelpScreen
-from tfscale.console.tui.screens.stack_screen import StackScreen
+from tfscale.console.tui.dialogs.help_screen import HelpScreen
+from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar

@@ -9,6 +9,7 @@ from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.task_orders import Orders
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 
@@ -24,7 +25,9 @@ def asked(*names: str) -> Any:
     shown: list[ConfirmScreen] = []
     app: Any = SimpleNamespace(push_screen=lambda screen, _: shown.append(screen))
     engine: Any = SimpleNamespace(source=SimpleNamespace(spec=SERVERS))
-    Orders(app, engine, fakes.FakeCommands()).ask("restart", tuple(map(Task.parse, names)), snapshot, Appearance())
+    Orders(app, engine, fakes.FakeCommands()).ask(
+        ORDERS["restart"], tuple(map(Task.parse, names)), snapshot, Appearance()
+    )
     return shown[0].question
 
 
@@ -50,7 +53,7 @@ async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_ho
     engine: Any = SimpleNamespace(source=source, inbox=SimpleNamespace(put=lambda _: None))
     commands = fakes.FakeCommands()
     orders = Orders(app, engine, commands)
-    orders.ask_without(Task.parse("worker:1"), state.snapshot(fakes.NOW), Appearance())
+    orders.ask(ORDERS["restart_without"], (Task.parse("worker:1"),), state.snapshot(fakes.NOW), Appearance())
     question, answered = shown[0]
     assert (question.touched, question.without) == (TASKS, "127.0.0.1")
     assert "Restart 4 tasks without 127.0.0.1?" in wording(question, Appearance()).plain
@@ -61,16 +64,35 @@ async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_ho
     assert commands.without == ["127.0.0.1"] and commands.orders == []
 
 
+async def test_a_signal_goes_to_each_task_that_is_chosen() -> None:
+    snapshot = ClusterState(SERVERS, fakes.FakeAnalysis()).snapshot(fakes.NOW)
+    answers: list[Any] = []
+    steps: list[Any] = []
+    app: Any = SimpleNamespace(push_screen=lambda _, answered: answers.append(answered))
+    app.run_worker = lambda work, **_: steps.append(work)
+    app.notify = lambda _, **__: None
+    commands = fakes.FakeCommands()
+    nobody: Any = SimpleNamespace()
+    Orders(app, nobody, commands).ask(ORDERS["signal"], TASKS[1:3], snapshot, Appearance())
+    answers[0]("USR1")
+    for step in steps:
+        await step
+    assert commands.carried_out == [("signal", task, "USR1") for task in TASKS[1:3]]
+
+
 async def test_a_host_is_uncordoned_by_its_name() -> None:
     snapshot = replace(ClusterState(SERVERS, fakes.FakeAnalysis()).snapshot(fakes.NOW), cordoned={"b": "failed"})
     answers: list[Any] = []
     steps: list[Any] = []
     app: Any = SimpleNamespace(push_screen=lambda _, answered: answers.append(answered))
     app.run_worker = lambda work, **_: steps.append(work)
+    notes: list[str] = []
+    app.notify = lambda words, **_: notes.append(words)
     commands = fakes.FakeCommands()
     nobody: Any = SimpleNamespace()
-    Orders(app, nobody, commands).ask_uncordon(snapshot, Appearance())
+    Orders(app, nobody, commands).ask(ORDERS["uncordon"], (), snapshot, Appearance())
     answers[0](None)
     answers[0](" b ")
     await steps[0]
-    assert commands.uncordoned == ["b"] and len(steps) == 1
+    assert commands.carried_out == [("uncordon", None, "b")] and len(steps) == 1
+    assert notes == ["b is done"]

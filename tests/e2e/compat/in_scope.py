@@ -26,6 +26,6 @@ def run(
     for name, value in (KERAS[keras] | {"CUDA_VISIBLE_DEVICES": ""}).items():
         monkeypatch.setenv(name, value)
     command = [sys.executable, PROGRAMS / f"{program}.py", *words]
-    with local_cluster(folder, "scopes", CLUSTERS[tasks], command, ["--exit-with-task"]) as cluster:
+    with local_cluster(folder, "scopes", tasks=CLUSTERS[tasks], command=command, flags=["--exit-with-task"]) as cluster:
         failed = cluster.wait()
         assert failed is None, cluster.task_log(failed)[-3000:].decode()

@@ -20,7 +20,7 @@ def check_refused(told: Told, line: str, codes: list[int]) -> None:
     assert told.ended and told.exit_codes() == codes, told.logs
     assert told.lines == [f"tfscale: cannot run: {line}"], told.logs
     assert line in told.once["headline"] and told.sentences == [told.once["headline"]]
-    assert told.agents.count(f"exited with code 1: {line}") == len(codes), told.agents
+    assert told.agents.count(f"exited 1: {line}") == len(codes), told.agents
 
 
 def check_ran(told: Told, said: str, *notes: str) -> None:

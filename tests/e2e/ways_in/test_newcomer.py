@@ -74,7 +74,7 @@ def test_the_script_is_what_it_is_without_us(folder: Path, environment: dict[str
     assert "TF_CONFIG is None\n" in ours.stdout
     assert "--- tfscale" not in ours.stdout
     first, second = ours.stderr.splitlines()
-    assert first.startswith("tfscale-agent: train-") and second.endswith("exited with code 3")
+    assert first.startswith("tfscale-agent: train-") and second.endswith("exited 3")
 
 
 @pytest.mark.tensorflow

@@ -25,3 +25,9 @@ def test_variables_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("TFSCALE_ATTEMPT")
     with pytest.raises(ValueError, match="no variables of an agent"):
         Identity.from_environment()
+
+
+def test_a_part_that_begins_in_the_same_millisecond_is_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 5.0)
+    first = Identity.from_environment().begun()
+    assert first.part == 5000 and first.begun().part == 5001

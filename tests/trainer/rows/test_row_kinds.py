@@ -10,8 +10,8 @@ from tfscale.trainer.probe.rows.spans import Span
 
 def test_a_row_has_its_spans_whatever_else_lies_between() -> None:
     loop, kinds = Loop(), RowKinds()
-    step = kinds.add([Member(loop.input, 3), Member(loop.gradients, 2), Member(loop.run, 1)])
-    metric = kinds.add([Member(loop.metric, 2)])
+    step = kinds.new_kind([Member(loop.input, 3), Member(loop.gradients, 2), Member(loop.run, 1)])
+    metric = kinds.new_kind([Member(loop.metric, 2)])
     rows = np.zeros((3, 12))
     rows[0, :7] = step, 1, 2, 32, 3, 4, 5
     rows[1, :3] = metric, 6, 7

@@ -69,7 +69,7 @@ def both_ways(loop: Loop, *arguments: Any) -> tuple[Read, Read]:
     """Return what is read with the fast path, and what the assembler reads alone."""
     fast, _ = read(loop, *arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FastPath, "take", lambda _, rows, *__: TakenSteps(None, rows, False))
+        patch.setattr(FastPath, "cut_usual", lambda _, rows, *__: TakenSteps(None, rows, False))
         alone, _ = read(loop, *arguments)
     return fast, alone
 
@@ -178,8 +178,8 @@ def test_the_steps_before_what_is_unusual_are_assembled_fast_in_the_same_read(mo
         taken.append(len(result.steps or ()))
         return result
 
-    take = FastPath.take
-    monkeypatch.setattr(FastPath, "take", noted)
+    take = FastPath.cut_usual
+    monkeypatch.setattr(FastPath, "cut_usual", noted)
     loop = usual(30)
     loop.at += 1.5
     for _ in range(30):
@@ -206,7 +206,7 @@ def test_steps_of_an_unrolled_loop_may_be_more_than_their_rows() -> None:
     traits: dict[Kind, dict[str, Any]] = {Kind.INPUT: {}, Kind.REDUCE: {"in_run": True}, Kind.RUN: {"trains": True}}
     members = [Member(sites.traced(kind, **traits[kind]), 1 + (kind is Kind.INPUT)) for kind in [*traits] * 5]
     rows_of_five_steps = [members[first : first + 5] for first in (0, 5, 10)]
-    kinds_of_rows = [(kinds.add(row), sum(member.width for member in row)) for row in rows_of_five_steps]
+    kinds_of_rows = [(kinds.new_kind(row), sum(member.width for member in row)) for row in rows_of_five_steps]
     reader = StepReader(sites.all, kinds, StepAssembler())
     steps: list[Step] = []
     for _ in range(3):

@@ -52,7 +52,7 @@ def run_workers(tmp_path: Path) -> Script:
 
 
 HANDED = """
-from tfscale.trainer.techniques.local_sgd import averaging
+from tfscale.trainer.techniques.local_sgd import _averaging
 
 strategy = strategy()
 def of(**techniques):
@@ -62,7 +62,7 @@ plain, _ = of()
 accumulated, _ = of(accumulation="4")
 narrow, _ = of(wire="bfloat16")
 local, training = of(local_sgd="8")
-mean = handed(averaging(strategy, training.model).get_concrete_function())
+mean = handed(_averaging(strategy, training.model).get_concrete_function())
 mixed, _ = of(mixed="bfloat16")
 print(json.dumps({"plain": plain, "accumulation": accumulated, "wire": narrow, "local_sgd": local, "mean": mean,
                   "mixed": mixed}))

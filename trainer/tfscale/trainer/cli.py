@@ -80,8 +80,8 @@ def _parser() -> CommandLine:
         "run", help="train a program", description=_run_description(), epilog=_RUN_EXAMPLES, **shared
     )
     _add_run_flags(run)
-    told = "Tell all programs, strategies and techniques there are."
-    commands.add_parser("list", help="tell what there is to run", description=told, epilog=_LIST_EXAMPLES, **shared)
+    about = "List all programs, strategies and techniques there are."
+    commands.add_parser("list", help="list what there is to run", description=about, epilog=_LIST_EXAMPLES, **shared)
     return parser
 
 
@@ -123,7 +123,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
 
 
 def _help(taken: Sequence[tuple[str, Any]]) -> str:
-    """Return the line of a flag: its values, and the strategies that take it."""
+    """Return the line of a flag: its values, and the strategies that take this flag."""
     return f"{_values(taken[0][1])} ({', '.join(name for name, _ in taken)})"
 
 
@@ -168,13 +168,13 @@ def _has_place() -> bool:
 
 
 def _own_main(names: Sequence[str]) -> Entry | None:
-    """Return the program of this name if it is one that has a command line of its own."""
+    """Return the program of this name if the program has a command line of its own, else None."""
     program = entries("program").get(names[0]) if names else None
     return program if program and "main" in program.functions else None
 
 
 def _run_own(program: Entry, words: Sequence[str]) -> int:
-    """Run such a program, in place of which no strategy, loop or technique is chosen."""
+    """Run a program that has a command line of its own; strategies, loops and techniques are not for it."""
     if {"-h", "--help"} & set(words):
         with _silent_stderr():
             module = program.load()
@@ -190,7 +190,7 @@ def _run_own(program: Entry, words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drop all that is written to stderr: TensorFlow tells there, at its import, whatever its level of logging is."""
+    """Drop what is written to stderr in this block: the import of TensorFlow writes there at any log level."""
     kept = os.dup(2)
     try:
         with Path(os.devnull).open("w") as nowhere:
@@ -202,7 +202,7 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def _tasks_there() -> Mapping[str, int] | None:
-    """Return the number of tasks by role of the cluster that this process is in, None where it is in none."""
+    """Return the number of tasks by role of this process's cluster, None if the process is in no cluster."""
     return read_place(os.environ).tasks if _has_place() else None
 
 

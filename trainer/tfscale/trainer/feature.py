@@ -1,4 +1,4 @@
-"""Private names of other libraries, and the features of tfscale that work only where these names are as expected."""
+"""Private names of other libraries, and the features of tfscale that need these names unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIBRARIES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_kera
 
 
 class Absent:
-    """Stand-in for what this TensorFlow does not have: nothing is an instance of it."""
+    """Stand-in for a class that this TensorFlow does not have: nothing is an instance of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Name:
         return self.path.rpartition(".")[2]
 
     def fault(self) -> str | None:
-        """Return what is wrong with this name in the library at hand, None if it is as expected."""
+        """Return how this name differs in the installed library, None if it is as expected."""
         owner, attribute = self.owner, self.attribute
         if owner is Absent or not (hasattr(owner, attribute) or _is_set_by_method(owner, attribute)):
             return f"has no {self.path}"
@@ -66,7 +66,7 @@ def find(text: str) -> Any:
 
 
 def _is_set_by_method(owner: Any, attribute: str) -> bool:
-    """Return whether a method of a class sets the attribute: its instances have it, but not the class."""
+    """Return whether a method sets the attribute: then instances have it, but the class does not."""
     kinds = inspect.getmro(owner) if inspect.isclass(owner) else ()
     methods = [inspect.unwrap(member) for kind in kinds for member in vars(kind).values() if callable(member)]
     codes = [code for method in methods if (code := getattr(method, "__code__", None)) and attribute in code.co_names]
@@ -85,7 +85,7 @@ def _parameters(function: Any, count: int) -> tuple[str, ...]:
 
 
 class Feature:
-    """One hook or repair: the consequence of its absence, as the console shows it, and the names that it needs.
+    """One hook or repair: the names that it needs, and the consequence of its absence as the console shows it.
 
     Names are written one a line, as `Name.parse` reads them.
     """

@@ -32,20 +32,20 @@ if not agent_variable("TFSCALE_REPORT"):
 
 @contextmanager
 def measure(path: str | Path) -> Iterator[None]:
-    """Write the steps that this block trains to `path`. Raises OSError when the file cannot be made.
+    """Write the steps of this block to `path`. Raises OSError when the file cannot be made.
 
     Functions that were traced before this module was imported carry no stamps and are not measured.
     """
     lines = Lines(Path(path), _task())
-    probe().add(lines)
+    probe().add_sink(lines)
     try:
         yield
     finally:
-        probe().remove(lines)
+        probe().remove_sink(lines)
 
 
 def measure_callback(path: str | Path) -> Any:
-    """Return a callback for `fit`, of the Keras that the program uses, that writes its steps to `path`."""
+    """Return a callback of the program's Keras; it writes the steps of one `fit` to `path`."""
     keras = sys.modules.get("tf_keras") or sys.modules["keras"]
     measuring = measure(path)
 

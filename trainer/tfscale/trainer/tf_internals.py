@@ -497,7 +497,7 @@ LEGACY_DATASETS = Feature(
 # --- TensorFlow: trainings of tfscale-train ---------------------------------------------------------------------------
 
 TRACED_FUNCTIONS = Feature(
-    "reduction of a training not told",
+    "reduction of a training not reported",
     """
     tensorflow.python.eager.context:context()
     tensorflow.python.eager.context:Context.list_function_names(self)
@@ -539,5 +539,5 @@ def inventory() -> Iterator[Feature]:
 
 
 def faults() -> list[str]:
-    """Return what the installed TensorFlow, Keras and tf_keras lack of all this, a line for each feature."""
+    """Return the listed names that the installed TensorFlow, Keras and tf_keras lack, a line for each feature."""
     return [fault for feature in inventory() if (fault := feature.fault()) is not None]

@@ -19,12 +19,12 @@ from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.agent.cluster.operation import Operation
-from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
+from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
 _PROOF = 3.0
@@ -392,4 +392,4 @@ def _failure(status: TaskStatus, generation: int) -> str:
     if end is None:
         return f"is {status.state}: {status.reason}"
     lived = end.at - (end.at if status.started is None else status.started)
-    return "" if end.well else f"{how_it_ended(end)} {lived:.1f} s after its start"
+    return "" if end.well else f"{exit_phrase(end)}, {lived:.1f} s after its start"

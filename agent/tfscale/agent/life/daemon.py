@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tfscale.agent import wire
 from tfscale.agent.life.agent_parts import Listeners, build_parts
+from tfscale.agent.life.carried_orders import carried_orders
 from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.first_start import FirstStart
 from tfscale.agent.life.jobs import Jobs
@@ -208,6 +209,7 @@ class Daemon:
             take_stack=parts.take_stack,
             profile=lambda seconds: parts.reports.profiler.profile(seconds, self._settings.files.profiles),
             examiner=parts.examiner,
+            orders=carried_orders(parts),
             seat=parts.seat,
             mover=parts.mover if leads else None,
         )

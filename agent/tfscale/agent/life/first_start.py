@@ -8,11 +8,12 @@ from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.supervision.task_environment import probe_site
-from tfscale.agent.supervision.transitions import has_finished, how_it_ended
+from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import placed_in
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
@@ -75,7 +76,7 @@ class FirstStart:
         if is_alive and self._settings.show_output:
             _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)
         elif not cold and not is_alive:
-            how = f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit)
+            how = f"ended ({status.reason})" if status.exit is None else exit_phrase(status.exit)
             then = "it is reported" if self._parts.recovery.is_pending else "give --restart to run it again"
             _logger.warning("the task %s while no agent was there; %s; its log is %s", how, then, log)
 

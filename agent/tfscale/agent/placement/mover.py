@@ -90,8 +90,8 @@ class Mover:
         now = replace(now, cordoned={**now.cordoned, **cordoned})
         return await self._move(now, reports, (), reason, None, self._fewest)
 
-    async def uncordon(self, name: str) -> None:
-        """Let tasks be placed again on the host that this host, agent's address or task means.
+    async def uncordon(self, name: str) -> str:
+        """Let tasks be placed again on the host that this host, agent's address or task means; return what was done.
 
         Raises PlacementError, Busy and JournalError.
         """
@@ -103,7 +103,9 @@ class Mover:
         left = {each: why for each, why in now.cordoned.items() if each != host}
         await self._gang.forgive(host)
         await self.hand_over(replace(now, cordoned=left, revision=now.revision + 1).to_json(), f"{host} uncordoned")
-        _logger.info("%s is uncordoned: tasks may be placed there again", host)
+        done = f"{host} is uncordoned: tasks may be placed there again"
+        _logger.info("%s", done)
+        return done
 
     async def hand_over(self, placement: str, reason: str) -> None:
         """Tell all agents that answer a placement, this one last. Raises JournalError and PlacementError."""

@@ -21,7 +21,7 @@ from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.serving.status_codes import Stranger, status_code
-from tfscale.core.access.call_rights import CALLS, UNKNOWN
+from tfscale.core.access.call_rights import CALLS, UNKNOWN, least_role
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
@@ -105,7 +105,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
 
     async def _begun(self, method: str, request: Any, context: _Context) -> _Outcome:
         """Return the outcome of a call that its caller may make, yet open; refuse the call of another caller."""
-        needed = CALLS.get(method, UNKNOWN).role
+        needed = least_role(method, getattr(request, "name", ""))
         if needed is None:
             return _Outcome(None)
         caller = self._callers.caller_of(context)

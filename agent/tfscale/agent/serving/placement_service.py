@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.placement.seat import Seat
-from tfscale.agent.serving.status_codes import Stranger, Unsupported
+from tfscale.agent.serving.status_codes import Stranger
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.placement import parse_placement
 from tfscale.core.text import bounded
@@ -45,19 +45,6 @@ class PlacementService(placement_pb2_grpc.PlacementServicer):
         self._check_seat(request.seat)
         placement = parse_placement(request.placement, self._spec)
         await self._seat.accept(placement, bounded(request.reason, _MOST_REASON))
-        return wire.seat_message(await self._seat.report())
-
-    async def Uncordon(
-        self,
-        request: placement_pb2.UncordonRequest,
-        context: _Context[placement_pb2.UncordonRequest, placement_pb2.SeatReply],
-    ) -> placement_pb2.SeatReply:
-        if self._uncordon is None:
-            lead = next(iter(self._seat.placement.seats.items()))
-            raise Unsupported(
-                f"{self._seat.address} does not lead the cluster: ask the agent of {lead[0]} at {lead[1]}"
-            )
-        await self._uncordon(request.host)
         return wire.seat_message(await self._seat.report())
 
     def _check_seat(self, asked: str) -> None:

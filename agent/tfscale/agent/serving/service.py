@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -22,11 +22,13 @@ from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
 from tfscale.agent.serving.status_codes import Unsupported
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
@@ -66,6 +68,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         take_stack: Callable[[], Awaitable[StackDump]],
         profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
         examiner: Examiner,
+        orders: Mapping[str, Callable[[str], Awaitable[str]]],
         seat: Seat | None = None,
         mover: Mover | None = None,
     ) -> None:
@@ -79,6 +82,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._take_stack = take_stack
         self._profile = profile
         self._examiner = examiner
+        self._orders = orders
         self._seat = seat
         self._mover = mover
         self.identity = settings.identity
@@ -91,28 +95,19 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         preflight = PreflightService(self._settings.cluster, self._examiner)
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
         if self._seat is not None:
-            spec, uncordon = self._settings.cluster, None if self._mover is None else self._mover.uncordon
-            serve_placements(server, PlacementService(spec, self._seat, uncordon))
+            serve_placements(server, PlacementService(self._settings.cluster, self._seat))
 
-    async def Watch(
+    def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
-    ) -> AsyncIterator[Any]:  # WatchReply; a frame as bytes
+    ) -> AsyncGenerator[Any, None]:  # WatchReply, and bytes that are one
         schema = wire.agreed_schema(request.schema_version)
         if schema is None:
             raise Unsupported(
                 f"this agent answers in schema {OLDEST_SCHEMA} or newer, the console reads up to "
                 f"{request.schema_version}: update it"
             )
-        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
-            _logger.debug("%s watches", context.peer())
-            told = self._placement()
-            yield wire.snapshot_reply(schema, self._describe(), watcher.recent)
-            async for frame in watcher:
-                if self._placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                    told = self._placement()
-                    yield wire.snapshot_reply(schema, self._describe(), ())
-                yield wire.frame_reply(schema, frame)
-            yield wire.farewell_reply(schema, self._feed.farewell)
+        _logger.debug("%s watches", context.peer())
+        return frame_stream(request, schema=schema, feed=self._feed, describe=self._describe, placement=self._placement)
 
     def _placement(self) -> Placement | None:
         return None if self._seat is None else self._seat.placement
@@ -159,6 +154,17 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         async with aclosing(self._profile(request.seconds)) as steps:
             async for progress in steps:
                 yield wire.profile_message(progress)
+
+    async def Order(
+        self, request: agent_pb2.OrderRequest, context: _Context[agent_pb2.OrderRequest, agent_pb2.OrderReply]
+    ) -> agent_pb2.OrderReply:
+        order, carry_out = ORDERS.get(request.name), self._orders.get(request.name)
+        if order is None or carry_out is None:
+            known = ", ".join(self._orders)
+            raise UsageError(f"no order {bounded(request.name, _MOST_REASON)!r}: this agent carries out {known}")
+        if order.subject is not Subject.TASK and self._gang is None:
+            raise Unsupported(self._not_the_lead())
+        return agent_pb2.OrderReply(done=await carry_out(bounded(request.argument, _MOST_REASON)))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]

@@ -197,6 +197,17 @@ class Supervisor:
         """Kill the task now."""
         self._signal(signal.SIGINT, "killed")
 
+    def send(self, number: signal.Signals) -> int:
+        """Send a signal to the task's own process, and return its number. Raises SupervisionError if none runs."""
+        pid = self._status.pid
+        if self._status.state is not TaskState.RUNNING or pid is None:
+            raise SupervisionError("the task does not run: start it first")
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            raise SupervisionError("the task has just ended: start it first") from None
+        return pid
+
     def explain(self, words: str, restart_at: float | None = None) -> bool:
         """Say of a task that has ended what becomes of it; return whether that is news."""
         before = self._status

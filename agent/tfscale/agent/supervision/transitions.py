@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from tfscale.core.log_clues import EXPLAINED, find_clue
-from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import exit_phrase
 
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.STARTING}),
@@ -54,7 +55,7 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
         return
     clue = find_clue(end.log)
     why = f": {clue.line.removeprefix(EXPLAINED)}" if clue is not None and clue.kind == "explained" else ""
-    how = f"{how_it_ended(end)}{' as asked' * end.requested}{why}"
+    how = f"{exit_phrase(end)}{' as asked' * end.requested}{why}"
     logger.log(logging.INFO if end.well else logging.ERROR, "%s %s", process, how)
 
 
@@ -62,10 +63,6 @@ def has_finished(status: TaskStatus) -> bool:
     """Decide whether a task has ended well by itself; one that was asked to end has not."""
     end = status.exit
     return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
-
-
-def how_it_ended(end: Exit) -> str:
-    return f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
 
 
 def _attempt(status: TaskStatus) -> str:

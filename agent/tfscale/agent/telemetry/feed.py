@@ -19,15 +19,18 @@ KEPT = 600
 """Most frames kept for watchers that come late or come back: ten minutes."""
 KEPT_STEPS = 200_000
 """Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
+PIECE = 32 << 10
+"""Bytes of a piece of the past: some ten frames, so that a console reads few messages, and a thousand agents' pieces
+that wait in it take 32 MB."""
 
 
 class Watcher:
     """Bounded queue of one subscriber. Iterating gives frames until the feed is closed."""
 
-    def __init__(self, past: Sequence[EncodedFrame], limit: int) -> None:
-        self.recent = tuple(past[:RECENT])
+    def __init__(self, past: Sequence[EncodedFrame], limit: int, recent: int = RECENT) -> None:
+        self.recent = tuple(past[:recent])
         """Frames before the first that iterating gives, oldest first."""
-        self._past = deque(past[RECENT:])
+        self._past = deque(past[recent:])
         self._queue: deque[EncodedFrame] = deque()
         self._limit = limit
         self._dropped = 0
@@ -44,6 +47,16 @@ class Watcher:
     def close(self) -> None:
         self._closed = True
         self._ready.set()
+
+    def pieces(self) -> Iterator[list[EncodedFrame]]:
+        """Give the kept frames, some `PIECE` bytes at a time; iterating gives those after them."""
+        while self._past:
+            piece = [self._past.popleft()]
+            size = len(piece[0].message)
+            while self._past and size + len(self._past[0].message) <= PIECE:
+                piece.append(self._past.popleft())
+                size += len(piece[-1].message)
+            yield piece
 
     async def __aiter__(self) -> AsyncIterator[EncodedFrame]:
         while self._past:
@@ -83,13 +96,13 @@ class Feed:
             watcher.offer(frame)
 
     @contextmanager
-    def watch(self, since: float | None = None) -> Iterator[Watcher]:
+    def watch(self, since: float | None = None, *, in_pieces: bool = False) -> Iterator[Watcher]:
         """Register a watcher for as long as the context lasts.
 
         It first gets the kept frames newer than `since` (Unix seconds), or the newest one if none is newer; with None,
-        those of the last minute. Then it gets every new frame.
+        those of the last minute. Then it gets every new frame. With `in_pieces` none of them is `recent`.
         """
-        watcher = Watcher(self._past(since), self._limit)
+        watcher = Watcher(self._past(since), self._limit, 0 if in_pieces else RECENT)
         self._watchers.add(watcher)
         try:
             yield watcher

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.network.silence import GONE, LEFT, NEVER_HEARD
-from tfscale.console.analysis.process.process_facts import CONTAINER
 from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS
+from tfscale.console.analysis.tasks.blocked import CONTAINER
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import PEER
 from tfscale.core.records.diagnosis import Diagnosis

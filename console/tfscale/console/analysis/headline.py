@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import SubjectSummary, is_calm
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import how_it_left, left_early
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.not_started import why_missing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import how_it_left, left_early
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus

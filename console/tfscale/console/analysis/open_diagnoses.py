@@ -44,7 +44,9 @@ class OpenDiagnoses:
         seconds, by subject).
         """
         held: dict[_Key, _Open] = {}
-        for diagnosis in current:
+        current = list(current)
+        told_at_their_end = [diagnosis for diagnosis in current if diagnosis.end is not None]
+        for diagnosis in (each for each in current if each.end is None):
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
@@ -60,7 +62,9 @@ class OpenDiagnoses:
             for straggler in told(each, all(over.subject in since for over in each))
         ]
         others = [over for over in ended if over.kind != "straggler"]
-        return tuple(sorted([*(each.diagnosis for each in held.values()), *others, *past], key=by_severity))
+        return tuple(
+            sorted([*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end], key=by_severity)
+        )
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

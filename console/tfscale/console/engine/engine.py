@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from tfscale.console.engine.events import CommandProgressed, Event, Rewound, SecondPassed
@@ -91,15 +92,21 @@ class Engine:
         listener.event_folded(event)
         if snapshot is not None:
             listener.snapshot_taken(snapshot)
-            if self._reaction is not None and isinstance(event, SecondPassed):
+            if self._reaction is not None and isinstance(event, SecondPassed) and not snapshot.is_outdated:
                 self._reaction.look(snapshot, self.inbox)
 
     async def _snapshot(self, event: Event) -> Snapshot | None:
         if isinstance(event, SecondPassed):
-            return await self._diagnose(event.at)
+            return self._dated(await self._diagnose(event.at))
         if isinstance(event, CommandProgressed | Rewound):
-            return self.state.picture(event.at)
+            return self._dated(self.state.picture(event.at))
         return None
+
+    def _dated(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with its age."""
+        if not self.source.is_live:
+            return snapshot
+        return replace(snapshot, age=max(0.0, self.source.now() - snapshot.at))
 
     async def _diagnose(self, at: float) -> Snapshot:
         begin = time.perf_counter()

@@ -15,6 +15,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import clock, duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,17 @@ class TimelineEntry:
     """The diagnosis as it was then."""
 
 
+OUTDATED = 3.0
+"""Age of a snapshot from which on it is not told as now: a second passes between two of them, and a busy console is
+late by another; after three a restart or an end may have been missed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole cluster at one time. Screens and exports read nothing else."""
 
     at: float
+    """Unix seconds of the moment that it is of."""
     run: str
     strategy: str | None
     generation: int | None
@@ -120,8 +127,20 @@ class Snapshot:
     """Newest progress of the command that is under way or has just ended."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Hosts on which no task is placed, with the reason."""
+    age: float = 0.0
+    """Seconds that had passed since `at` when it was taken; 0 where the source is not live."""
     history: History | None = field(default=None, compare=False, repr=False)
     """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """True where the console was so far behind that this tells of the past."""
+        return self.age > OUTDATED
+
+    @property
+    def moment(self) -> str:
+        """Words to begin the top line of one that is outdated with, else nothing."""
+        return f"as of {clock(self.at)}, {duration(self.age)} ago: " if self.is_outdated else ""
 
     @property
     def up(self) -> int:

@@ -11,6 +11,9 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 class Source(Protocol):
     """Source of the events of a cluster."""
 
+    is_live: bool
+    """True where its events happen now, and `now` is a clock: a moment before `now` is past."""
+
     @property
     def spec(self) -> ClusterSpec:
         """Cluster that the events are of."""

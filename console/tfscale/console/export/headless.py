@@ -8,7 +8,7 @@ import signal
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.model import OUTDATED, Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
@@ -36,6 +36,8 @@ class Headless:
         self._is_table = is_table
         self._until = until or StopCondition()
         self._notifier = notifier
+        self._was_outdated = False
+        """True where the snapshot before told of the past."""
         self._suspect: Suspect | None = None
         self._states: dict[Task, tuple[object, ...]] = {}
         """State of each task that is written already, and what becomes of it."""
@@ -60,18 +62,27 @@ class Headless:
             self._write_frame(event)
         elif (line := rows.event_line(event)) is not None:
             self._write_event(line)
-            if isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING:
+            is_past = self._engine.source.is_live and self._engine.source.now() - event.at > OUTDATED
+            if isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING and not is_past:
                 self._notify(line)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         for diagnosis in snapshot.changes:
-            line = rows.diagnosis_line(diagnosis, snapshot.at)
-            self._write_event(line)
-            self._notify(line)
+            self._write_event(rows.diagnosis_line(diagnosis, snapshot.at))
+        self._notify_of(snapshot)
         self._write_suspect(snapshot)
         self._output.flush()
-        if self._until.is_over(snapshot, self._engine.state):
+        if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self._engine.stop()
+
+    def _notify_of(self, snapshot: Snapshot) -> None:
+        """Notify of what is news now: of the past that a console goes through at first, of what is left of it."""
+        was_outdated, self._was_outdated = self._was_outdated, snapshot.is_outdated
+        if snapshot.is_outdated:
+            return
+        news = [each for each in snapshot.findings.diagnoses if each.end is None] if was_outdated else snapshot.changes
+        for diagnosis in news:
+            self._notify(rows.diagnosis_line(diagnosis, snapshot.at))
 
     def _write_frame(self, event: FrameArrived) -> None:
         match self._only:

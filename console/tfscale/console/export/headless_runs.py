@@ -46,6 +46,8 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
     if not once.frames:
         _log_nothing_collected(connection.source.spec)
         return ExitStatus.NOTHING
+    if snapshot.is_outdated:
+        return ExitStatus.OUTDATED
     return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
 
 

@@ -11,20 +11,27 @@ from tfscale.console.engine.stop_condition import has_ended_well, is_explained
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
-PATIENCE = 6
-"""Seconds to wait for agents that do not answer."""
+PATIENCE = 6.0
+"""Seconds to wait for agents that do not answer, from the first snapshot on that is not outdated."""
+CATCHING_UP = 60.0
+"""Seconds to go through what agents have kept: usual are 2, and a host whose cores are full takes ten times as long."""
+NEWEST = 1.5
+"""Age up to which a snapshot is the newest that there can be: it is taken within a second after the one before, and up
+to half a second late on a busy host."""
 _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watch until every agent has answered or is known to be down, and one second more for the frames they keep.
+    """Watch until the past of all agents is gone through, each has answered or is down, and a second has passed live.
 
     Where a task has failed, watch until the reason is known, too.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._seconds = 0
+        self._began = engine.source.now()
+        self._caught_up: float | None = None
+        """Time of the first snapshot that was not outdated."""
         self._was_settled = False
         self.frames = 0
         """Number of frames so far."""
@@ -40,10 +47,17 @@ class SnapshotOnce:
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._seconds += 1
-        if self._was_settled or self._seconds >= PATIENCE:
+        now = self._engine.source.now()
+        if snapshot.is_outdated:
+            is_over = now - self._began > CATCHING_UP
+        else:
+            self._caught_up = now if self._caught_up is None else self._caught_up
+            is_settled = all(map(_is_settled, snapshot.tasks)) and is_explained(snapshot)
+            # What came within the second is judged at its end.
+            is_over = self._was_settled or now - self._caught_up >= PATIENCE
+            self._was_settled = is_settled and snapshot.age <= NEWEST
+        if is_over:
             self._engine.stop()
-        self._was_settled = all(_is_settled(view) for view in snapshot.tasks) and is_explained(snapshot)
 
 
 def _is_settled(view: TaskView) -> bool:
@@ -68,11 +82,12 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "type": "snapshot",
         "schema": SCHEMA_VERSION,
         "time": snapshot.at,
+        "age": snapshot.age,
         "run": snapshot.run,
         "strategy": snapshot.strategy,
         "generation": snapshot.generation,
         "healthy": is_healthy(snapshot),
-        "headline": findings.headline,
+        "headline": snapshot.moment + findings.headline,
         "suspect": looks_slow(findings.suspect, snapshot.at) if findings.suspect else None,
         "condition": str(findings.condition.kind),
         "step_time": findings.step_time,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
+from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
@@ -17,11 +18,14 @@ from tfscale.core.records.task_status import Stage
 _logger = logging.getLogger(__name__)
 
 
-async def uncordon(host: str, connection: ClusterConnection) -> int:
-    """Have tasks be placed on a cordoned host again, and return the exit status. Raises CommandError."""
+async def carry_out(order: Order, words: Sequence[str], connection: ClusterConnection) -> int:
+    """Have an order without a call of its own carried out, and return the exit status.
+
+    `words` are the arguments of the command line. Raises UsageError and CommandError.
+    """
+    task = _known(words[0], connection) if order.subject is Subject.TASK else None
     await _locate(connection)
-    await connection.commands.uncordon(host)
-    _logger.info("%s is uncordoned: tasks may be placed there again", host)
+    _log(task, await connection.commands.carry_out(order, task, words[-1]))
     return 0
 
 
@@ -36,16 +40,25 @@ async def restart_without(host: str, settings: Settings, connection: ClusterConn
     return await _follow(connection.commands.restart_without(host), None)
 
 
+def _known(word: str, connection: ClusterConnection) -> Task:
+    """Return the task that a word names. Raises UsageError for one that the cluster does not have."""
+    task, agents = Task.parse(word), connection.source.spec.agents
+    if task not in agents:
+        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    return task
+
+
 async def _locate(connection: ClusterConnection) -> None:
     if connection.channels is not None:
         await connection.channels.locate()
 
 
-async def run_task_command(name: str, task: Task, settings: Settings, connection: ClusterConnection) -> int:
-    """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
-    agents = connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+async def run_task_command(name: str, word: str, settings: Settings, connection: ClusterConnection) -> int:
+    """Carry out the command for the task that a word names, and return the exit status.
+
+    Raises UsageError and CommandError.
+    """
+    task = _known(word, connection)
     await _locate(connection)
     if name == "stack":
         print((await connection.commands.stack(task)).text)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.run.load import load_of
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Snapshot

@@ -100,9 +100,12 @@ def _parser(watch: Command, commands: Sequence[Command]) -> CommandLine:
 def _add_words(row: CommandLine, command: Command) -> None:
     options = dict(command.options)
     where = row.add_mutually_exclusive_group(required=True) if command.in_place else row
-    if command.argument:
-        name, _, rest = command.argument.partition(" ")
-        where.add_argument("arguments", nargs="*" if rest else "?" if command.in_place else None, metavar=name)
+    name, *others = command.argument.split() or ("",)
+    if command.in_place or others == ["..."]:
+        where.add_argument("arguments", nargs="?" if command.in_place else "*", metavar=name)
+    elif name:
+        for each in (name, *others):
+            row.add_argument("arguments", action="append", metavar=each)
     if command.in_place:
         add_flags(where, {command.in_place: options.pop(command.in_place)})
     add_flags(row, options)

@@ -1,17 +1,21 @@
-"""The live source: one stream from every agent, each on its own, so that no agent holds up another."""
+"""The live source: one stream from every agent, each on its own, so that no agent holds up another.
+
+It begins with what the agents have kept, second by second (`sources/catch_up.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import grpc
 import grpc.aio
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.inbox import Inbox
-from tfscale.console.sources.clock_seconds import put_seconds
+from tfscale.console.sources.catch_up import CatchUp
 from tfscale.console.sources.host_clock import Clock
 from tfscale.console.sources.message_queue import MessageQueue
 from tfscale.console.sources.read_timeout import ReadTimeout
@@ -41,9 +45,12 @@ class Patience:
 
 
 PAST = 600.0
-"""Seconds of the past that are requested at first; an agent keeps as many."""
-PAST_FRAMES = 12_000
-"""Most frames of the past that are requested of all agents together."""
+"""Most seconds of the past that are requested at first; an agent keeps as many."""
+LEAST_PAST = 60.0
+"""Seconds of the past that are requested of any number of agents: what the rules about steps look back on."""
+PAST_FRAMES = 6_000
+"""Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many takes
+some 2 s of a slow core, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""
 GATHERED = 0.1
 """Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
 _VACANT = "vacant: the gang is placed on fewer workers"
@@ -52,10 +59,14 @@ _VACANT = "vacant: the gang is placed on fewer workers"
 class LiveSource:
     """Streams of all agents of the cluster; a stream that ends is opened again."""
 
-    def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
+    is_live = True
+
+    def __init__(
+        self, channels: Channels, patience: Patience | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
         self._channels = channels
         self._patience = patience or Patience()
-        self._clock = Clock()
+        self._clock = clock or Clock()
 
     @property
     def spec(self) -> ClusterSpec:
@@ -65,14 +76,39 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        messages, read_timeout = MessageQueue(GATHERED), ReadTimeout(self._patience.silence)
+        streams = _Streams(
+            self._channels,
+            self._patience,
+            self._clock,
+            inbox,
+            CatchUp(inbox, self._clock, self.spec.agents),
+            MessageQueue(GATHERED),
+            ReadTimeout(self._patience.silence),
+        )
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, messages, read_timeout)
-                group.create_task(watch.run())
-            group.create_task(messages.run())
-            group.create_task(read_timeout.run())
-            group.create_task(put_seconds(inbox, self._clock))
+                group.create_task(_Watch(task, streams).run())
+            group.create_task(streams.messages.run())
+            group.create_task(streams.read_timeout.run())
+            group.create_task(streams.catch_up.run())
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """Parts that the streams of all agents share."""
+
+    channels: Channels
+    patience: Patience
+    clock: Callable[[], float]
+    inbox: Inbox
+    catch_up: CatchUp
+    messages: MessageQueue
+    read_timeout: ReadTimeout
+
+    @property
+    def past(self) -> float:
+        """Seconds of the past that each agent is asked for."""
+        return min(PAST, max(LEAST_PAST, PAST_FRAMES / len(self.channels.spec.agents)))
 
 
 class _LinkError(Exception):
@@ -85,23 +121,12 @@ class _LinkError(Exception):
 class _Watch:
     """One agent's stream, over as many connections as it takes."""
 
-    def __init__(
-        self,
-        channels: Channels,
-        task: Task,
-        patience: Patience,
-        clock: Clock,
-        inbox: Inbox,
-        messages: MessageQueue,
-        read_timeout: ReadTimeout,
-    ) -> None:
-        self._channels = channels
-        self._messages = messages
-        self._read_timeout = read_timeout
+    def __init__(self, task: Task, streams: _Streams) -> None:
         self._task = task
-        self._patience = patience
-        self._clock = clock
-        self._inbox = inbox
+        self._streams = streams
+        self._channels, self._patience, self._clock = streams.channels, streams.patience, streams.clock
+        self._messages, self._read_timeout = streams.messages, streams.read_timeout
+        self._catch_up = streams.catch_up
         self._link: tuple[LinkState, str] | None = None
         self._dialled: Address | None = None
         """Address of the agent from which the present stream comes."""
@@ -110,7 +135,8 @@ class _Watch:
         """Reason why nothing more is taken from the present stream."""
         self._agent: tuple[int, float] | None = None
         self._newest = -1
-        self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
+        self._since: float | None = None
+        """Time of the newest frame, on the clock of the agent's host; None while nothing was heard of it."""
         self._was_up = False
         self._farewell: tuple[LinkState, str] | None = None
         """State and reason of the link to an agent that has said that it ends, until one is back."""
@@ -145,17 +171,23 @@ class _Watch:
         self._dialled = seat = self._channels.address(self._task)
         # Of whichever run: the agents of a cluster may be started again as another one.
         to = replace(self._channels.identity(self._task), run="")
-        call = self._channels.watch(self._task, calls.watch_request(to, self._since))
+        # An agent that does not know `past` would send ten minutes without an end by which to know them.
+        since, past = (self._clock() - LEAST_PAST, self._streams.past) if self._since is None else (self._since, None)
+        call = self._channels.watch(self._task, calls.watch_request(to, since, past))
         self._limit, self._failure = asyncio.timeout(None), None
         try:
             async with self._limit:
                 while self._failure is None:
+                    await self._catch_up.room(self._task)
                     self._read_timeout.begin(self._limit)
                     data = await call.read()
                     self._read_timeout.end(self._limit)
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                    await self._messages.put(self._take_in_turn, data)
+                    if self._catch_up.is_over:
+                        await self._messages.put(self._take_in_turn, data)
+                    else:
+                        await self._take_in_turn(data)
                 raise self._failure
         except TimeoutError:
             await self._channels.forget(self._task)
@@ -173,7 +205,7 @@ class _Watch:
 
     async def _take_in_turn(self, data: bytes) -> None:
         """Take a message once the inbox has room: the past of many agents is more than it holds."""
-        await self._inbox.room()
+        await self._streams.inbox.room()
         if self._failure is not None:
             return
         if (seat := self._channels.placement.seats.get(self._task)) != self._dialled:
@@ -186,7 +218,7 @@ class _Watch:
             self._give_up(error)
         except ValueError as error:
             # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
-            self._since = max(self._since, self._clock())
+            self._since = max(self._since or 0.0, self._clock())
             self._is_doubted = True
             self._give_up(_LinkError(LinkState.DOWN, f"sent a message that cannot be read: {error}"))
 
@@ -203,11 +235,14 @@ class _Watch:
         if reply.farewell is not None:
             self._note_farewell(reply.farewell)
         elif reply.description is not None:
+            self._catch_up.begin_past(self._task, self._clock() - _own_time(reply, self._clock()))
             self._identify(reply.description)
         else:
             self._refuse_other_run()
         for data in reply.frames:
             self._put_frame(data)
+        if reply.ends_past:
+            self._catch_up.end_past(self._task)
 
     def _identify(self, description: Description) -> None:
         if description.task != str(self._task):
@@ -223,7 +258,7 @@ class _Watch:
             self._agent, self._newest = agent, -1
         if not self._is_doubted:
             self._set_up()
-        self._inbox.put(AgentDescribed(self._clock(), self._task, description))
+        self._catch_up.put(AgentDescribed(self._clock(), self._task, description))
 
     def _refuse_other_run(self) -> None:
         """Raise _LinkError where the agent is of another run than the lead's, which commands it no more than this."""
@@ -253,13 +288,13 @@ class _Watch:
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if frame.sequence > self._newest:
             self._newest, self._since = frame.sequence, frame.at
-            self._inbox.put(FrameArrived(self._clock(), self._task, frame, data))
+            self._catch_up.put(FrameArrived(self._clock(), self._task, frame, data))
 
     def _set_link(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
             self._log(state, reason)
             self._link = (state, reason)
-            self._inbox.put(LinkChanged(self._clock(), self._task, state, reason))
+            self._catch_up.put(LinkChanged(self._clock(), self._task, state, reason))
 
     def _log(self, state: LinkState, reason: str) -> None:
         was_lost = self._link is not None and self._link[0] not in (LinkState.CONNECTING, LinkState.UP)
@@ -268,6 +303,16 @@ class _Watch:
             level = logging.WARNING
         text = "the link to its agent is %s%s"
         _logger.log(level, text, state, f": {reason}" if reason else "", extra={"task": str(self._task)})
+
+
+def _own_time(reply: calls.StreamReply, otherwise: float) -> float:
+    """Return the time of a description on the clock of the agent's host, as far as it is known."""
+    if reply.at is not None:
+        return reply.at
+    try:
+        return frames.frame(reply.frames[-1]).at if reply.frames else otherwise
+    except ValueError:  # told when it is taken
+        return otherwise
 
 
 def _state_of(error: grpc.aio.AioRpcError) -> LinkState:

@@ -22,6 +22,8 @@ _AHEAD = 64
 class RecordedSource:
     """Events as fast as they are taken. Can be run once."""
 
+    is_live = False
+
     def __init__(self, spec: ClusterSpec, events: Iterable[Event], begin: float = 0.0) -> None:
         """Read `events` when run; until the first, `begin` is the present, Unix seconds."""
         self.spec = spec
@@ -51,6 +53,8 @@ class Position:
 
 class Player:
     """Recording at the pace at which it was recorded, with the controls of a player."""
+
+    is_live = False
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

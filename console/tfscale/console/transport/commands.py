@@ -10,13 +10,14 @@ import grpc.aio
 from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
+from tfscale.core.access.orders import ORDERS, Order
 from tfscale.core.cluster.task import Task
+from tfscale.core.text import printable
 
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
-_UNCORDON_PATIENCE = 10.0
-"""Seconds in which the lead's agent has told all others that a host may be used again."""
-VERBS = ("restart", "stop", "start")
+_ORDER_PATIENCE = 10.0
+"""Seconds in which an agent carries out an order: the lead's agent tells all others that a host may be used again."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 
@@ -38,8 +39,8 @@ class Commands(Protocol):
     def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
         """Restart the gang with the tasks of a host on others, and yield the progress."""
 
-    async def uncordon(self, host: str) -> None:
-        """Have tasks be placed on a cordoned host again."""
+    async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
+        """Have an order without a call of its own carried out, and return what was done; `task` is None of a host."""
 
     def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
@@ -65,8 +66,8 @@ class NoCommands:
         raise CommandError(f"cannot restart: {self._reason}")
         yield
 
-    async def uncordon(self, host: str) -> None:
-        raise CommandError(f"cannot uncordon {host}: {self._reason}")
+    async def carry_out(self, order: Order, _task: Task | None, argument: str) -> str:
+        raise CommandError(f"cannot {order.name} {argument}: {self._reason}")
 
     async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
         raise CommandError(f"no log: {self._reason}")
@@ -94,7 +95,7 @@ class AgentCommands:
         """
         lead = self._channels.spec.lead
         stub = self._channels.stub(lead)
-        method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
+        method = getattr(stub, ORDERS[verb].call)
         reason = f"{verb} asked for at the console"
         call = method(calls.tasks_request(self._channels.identity(lead), tasks, reason, generation))
         async for progress in self._followed(call, verb, lead):
@@ -124,15 +125,18 @@ class AgentCommands:
         async for progress in self._followed(self._channels.stub(lead).Restart(request), "restart", lead):
             yield progress
 
-    async def uncordon(self, host: str) -> None:
-        """Have tasks be placed on a cordoned host again. Raises CommandError."""
-        lead = self._channels.spec.lead
-        request = calls.uncordon_request(self._channels.identity(lead), host)
+    async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
+        """Have an order without a call of its own carried out, and return what was done; `task` is None of a host.
+
+        Raises CommandError.
+        """
+        asked = task or self._channels.spec.lead
+        request = calls.order_request(self._channels.identity(asked), order.name, argument)
         try:
-            reply = await self._channels.placements(lead).Uncordon(request, timeout=_UNCORDON_PATIENCE)
+            reply = await self._channels.stub(asked).Order(request, timeout=_ORDER_PATIENCE)
         except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain(f"cannot uncordon {host}", lead, error)) from None
-        self._channels.follow(reply.placement)
+            raise CommandError(await self._explain(f"cannot {order.name} {argument}", asked, error)) from None
+        return printable(reply.done)
 
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
         try:

@@ -24,6 +24,7 @@ from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
 from tfscale.console.tui.dialogs.command_palette import ConsoleCommands
+from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
@@ -32,18 +33,15 @@ from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
 from tfscale.console.tui.screens.events_screen import EventsScreen
-from tfscale.console.tui.screens.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
 from tfscale.console.tui.widgets.table.task_table import TaskTable
-from tfscale.core.cluster.placement.placement import may_move
+from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 
 _REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
-_ORDERS = {"order", "profile", "stack"}
-"""Actions that reach into tasks; `--read-only` disables them."""
 _PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
 """Pages of the whole cluster, beside the first screen."""
 _WHILE_RUSHING = 0.1
@@ -63,13 +61,7 @@ class ConsoleApp(App[bool]):
     .-ascii * { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "order('restart')", "restart; asks first", show=False),
-        Binding("x", "order('stop')", "stop; asks first", show=False),
-        Binding("S", "order('start')", "start; asks first", show=False),
-        Binding("W", "order_without", "restart without its host; asks first", show=False),
-        Binding("U", "uncordon", "let tasks be placed on a cordoned host again; asks for which", show=False),
-        Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
-        Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
+        *(Binding(order.key, f"order('{order.name}')", order.hint, show=False) for order in ORDERS.values()),
         Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
         Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
         Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
@@ -165,7 +157,7 @@ class ConsoleApp(App[bool]):
             if self._remote.player.is_catching_up and self._waiting is not None:
                 self._waiting = snapshot
                 return
-        if self._until.is_over(snapshot, self._engine.state):
+        if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self.exit(False if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
 
@@ -262,12 +254,9 @@ class ConsoleApp(App[bool]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
-        if action in _ORDERS:
-            return not self._is_read_only and bool(self._selected())
-        if action == "order_without":
-            return not self._is_read_only and may_move(self._spec) and bool(self._selected())
-        if action == "uncordon":
-            return not self._is_read_only and self._shown is not None and bool(self._shown.cordoned)
+        if action == "order":
+            offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
+            return not self._is_read_only and offers
         return super().check_action(action, parameters)
 
     def action_step(self, seconds: int) -> None:
@@ -341,26 +330,9 @@ class ConsoleApp(App[bool]):
         follow = self._commands.follow_log
         self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log))
 
-    def action_stack(self) -> None:
-        for task in self._selected()[:1]:
-            self._orders.show_stack(task, self.appearance)
-
-    def action_order(self, verb: str) -> None:
+    def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:
-            self._orders.ask(verb, self._selected(), snapshot, self.appearance)
-
-    def action_order_without(self) -> None:
-        if (snapshot := self._shown) is not None:
-            for task in self._selected()[:1]:
-                self._orders.ask_without(task, snapshot, self.appearance)
-
-    def action_uncordon(self) -> None:
-        if (snapshot := self._shown) is not None:
-            self._orders.ask_uncordon(snapshot, self.appearance)
-
-    def action_profile(self) -> None:
-        if (snapshot := self._shown) is not None:
-            self._orders.ask_profile(self._selected(), snapshot, self.appearance)
+            self._orders.ask(ORDERS[name], self._selected(), snapshot, self.appearance)
 
     def _selected(self) -> tuple[Task, ...]:
         # While the command palette is open, the selection is that of the screen below it.

@@ -23,12 +23,16 @@ _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
 @dataclass(frozen=True, slots=True)
 class StreamReply:
-    """Reply of an agent's stream: its description and its past, or one frame. Frames are bytes of Frame messages."""
+    """Reply of an agent's stream: its description, frames of its past, or one frame; frames are Frame messages."""
 
     schema_version: int
     description: Description | None = None
     frames: Sequence[bytes] = ()
     farewell: Farewell | None = None
+    at: float | None = None
+    """Time of the description on the clock of the agent's host; None of an agent that sends its past with it."""
+    ends_past: bool = False
+    """True once all of the past has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,15 @@ def reply(data: bytes) -> StreamReply:
     message = parsed(arrival_pb2.ArrivingReply, data)
     if message.HasField("farewell"):
         return StreamReply(message.schema_version, farewell=record_of(Farewell, message.farewell, CAUTION))
+    if message.HasField("past"):
+        frames = tuple(message.past.frames)
+        return StreamReply(message.schema_version, frames=frames, ends_past=not frames)
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
-    return StreamReply(message.schema_version, description(snapshot.description), tuple(snapshot.recent))
+    at = snapshot.at if snapshot.HasField("at") else None
+    described = description(snapshot.description)
+    return StreamReply(message.schema_version, described, tuple(snapshot.recent), at=at, ends_past=at is None)
 
 
 def description(message: agent_pb2.Description) -> Description:
@@ -82,9 +91,12 @@ def stack_text(message: agent_pb2.StackReply) -> str:
     return "\n".join(map(printable, message.text.split("\n")))
 
 
-def watch_request(to: TaskIdentity, since: float) -> agent_pb2.WatchRequest:
-    """Ask for the frames after `since`, Unix seconds on the clock of the agent's host."""
-    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, to=_to(to))
+def watch_request(to: TaskIdentity, since: float, past: float | None = None) -> agent_pb2.WatchRequest:
+    """Ask for the frames after `since`, Unix seconds on the clock of the agent's host.
+
+    With `past` for those of so many seconds instead; an agent that does not know of it goes by `since`.
+    """
+    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, past=past, to=_to(to))
 
 
 def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeRequest:
@@ -115,8 +127,8 @@ def seat_request(to: TaskIdentity, seat: Address) -> placement_pb2.SeatRequest:
     return placement_pb2.SeatRequest(to=_to(to), seat=str(seat))
 
 
-def uncordon_request(to: TaskIdentity, host: str) -> placement_pb2.UncordonRequest:
-    return placement_pb2.UncordonRequest(to=_to(to), host=host)
+def order_request(to: TaskIdentity, name: str, argument: str) -> agent_pb2.OrderRequest:
+    return agent_pb2.OrderRequest(to=_to(to), name=name, argument=argument)
 
 
 def log_request(to: TaskIdentity, tail: int, follow: bool) -> agent_pb2.FollowLogRequest:

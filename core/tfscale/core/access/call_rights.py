@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tfscale.core.access.caller_role import CallerRole
+from tfscale.core.access.orders import CARRIER, ORDERS, Subject
 
 
 class Call(NamedTuple):
@@ -17,14 +18,11 @@ class Call(NamedTuple):
 
 
 CALLS = {
+    **{order.call: Call(order.role, is_named=order.subject is not Subject.TASK) for order in ORDERS.values()},
+    CARRIER: Call(CallerRole.OPERATOR, is_named=True),
     "Watch": Call(None),
     "Describe": Call(None),
     "FollowLog": Call(CallerRole.OBSERVER),
-    "Stack": Call(CallerRole.OBSERVER),
-    "Restart": Call(CallerRole.OPERATOR, is_named=True),
-    "Stop": Call(CallerRole.OPERATOR, is_named=True),
-    "Start": Call(CallerRole.OPERATOR, is_named=True),
-    "Profile": Call(CallerRole.OPERATOR),
     "Apply": Call(CallerRole.AGENT, is_named=True),
     "ReportFailure": Call(CallerRole.AGENT, is_named=True),
     "Examine": Call(CallerRole.OPERATOR),
@@ -32,11 +30,19 @@ CALLS = {
     "Send": Call(CallerRole.OPERATOR),
     "Seat": Call(None),
     "Place": Call(CallerRole.AGENT),
-    "Uncordon": Call(CallerRole.OPERATOR),
 }
-"""Every call by the name of its method. On loopback a token stands for the role: all calls with a role need one."""
+"""Every call by the name of its method; orders that the carrier carries have roles of their own.
+
+On loopback a token stands for the role: all calls with a role need it.
+"""
 UNKNOWN = Call(CallerRole.AGENT)
 """Conditions of a call that has no row: nobody but an agent may make it."""
+
+
+def least_role(method: str, order: str = "") -> CallerRole | None:
+    """Return the least role for a call, None where it is open to all; `order` is the one that the carrier carries."""
+    row = ORDERS.get(order) if method == CARRIER else None
+    return CALLS.get(method, UNKNOWN).role if row is None else row.role
 
 
 def needs_token(method: str) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfscale.core.log_clues import PEER, Clue, find_clue
-from tfscale.core.records.task_status import TaskState, TaskStatus
-from tfscale.core.text import signal_name
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.text import exit_phrase
 
 SETTLE = 3.0
 """Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
@@ -55,11 +55,7 @@ class Failure:
 
     @property
     def how(self) -> str:
-        if self.signal is not None:
-            return f"was killed by {signal_name(self.signal)}"
-        if self.code is not None:
-            return f"exited {self.code}"
-        return "was lost with its shim" if self.lost else "ended, nobody knows how"
+        return "was lost with its shim" if self.lost else exit_phrase(Exit(self.code, self.signal, self.at))
 
 
 def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 from tfscale.console.analysis.condition.process_doing import doing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.probe_status import ActivityKind
 from tfscale.core.records.task_status import TaskState, TaskStatus
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from tfscale.console.analysis.learning.empty_batches import PATIENCE, empty_batches
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 View = Callable[..., ObservedTask]

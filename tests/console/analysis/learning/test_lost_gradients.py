@@ -11,7 +11,7 @@ from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.learning.lost_gradients import MOST_SKIPPED, Whose, lost_gradients
 from tfscale.console.analysis.learning.non_finite import not_finite
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import TaskStatus

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.learning.non_finite import not_finite
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.records.training import Training

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.network.silence import SilenceWatch
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
@@ -41,8 +42,8 @@ class Network:
                 task.up, task.since = index not in lost, at
             if index not in lost:
                 task.fold(self._frame_of(index, at))
-                self.watch.fold(task.name, self._frame_of(index, at))
-        return self.watch.diagnose(self.tasks, at)
+                self.watch.observe(task.name, self._frame_of(index, at))
+        return self.watch.diagnose(fakes.cluster_view(self.tasks, at))
 
     def _frame_of(self, index: int, at: float) -> Frame:
         others = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.network.slow_links import SlowLinks
@@ -42,8 +43,8 @@ def told(make_frame: MakeFrame, size: int, *stretches: tuple[int, dict[int, Peer
         for _ in range(seconds):
             at += 1
             for task, frame in ring(make_frame, at, size, ill).items():
-                watch.fold(task, frame)
-            open_after.append(watch.diagnose())
+                watch.observe(task, frame)
+            open_after.append(watch.diagnose(fakes.cluster_view({}, at)))
     return open_after
 
 
@@ -125,7 +126,7 @@ def test_of_a_link_whose_other_end_is_not_heard_the_direction_is_not_told(frame:
         at += 1
         for task, each in ring(frame, at, 3, {1: SHAPED} if second >= 20 else {}).items():
             if second < 20 or task != "worker:2":
-                watch.fold(task, each)
-        open_after.append(watch.diagnose())
+                watch.observe(task, each)
+        open_after.append(watch.diagnose(fakes.cluster_view({}, at)))
     (slow,) = open_after[-1]
     assert slow.sentence.startswith("the link between worker:1 and worker:2 is slow: ")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.cluster_context import MOST_WATCHED, PERIOD, ClusterContext
 from tfscale.console.analysis.steps.step_table import StepTable
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
@@ -26,7 +26,7 @@ def test_full_cpus_are_found_whether_few_are_watched_or_many(
         # From the 20th second on, of all but one.
         for worker in range(workers):
             use = 1.0 if second >= 20 and (worker or workers == 1) else 0.2
-            context.fold(f"worker:{worker}", frame(at=float(second), host=HostSample(use, 4, 1.0, 1, 2, 0)))
+            context.observe(f"worker:{worker}", frame(at=float(second), host=HostSample(use, 4, 1.0, 1, 2, 0)))
         limits = context.evaluate(NOTHING, {}, False, True, float(second))
         found += [(float(second), each.sentence) for each in limits]
     assert len(context._vitals) == min(workers, 50 if workers == 200 else MOST_WATCHED)
@@ -43,7 +43,7 @@ def test_after_a_straggler_nobodys_counters_are_of_the_time_before(
     for second in range(30):
         for worker in range(100):
             host = HostSample(0.2 if second < 10 else 0.6, 4, 1.0, 1, 2, 0)
-            context.fold(f"worker:{worker}", frame(at=float(second), host=host))
+            context.observe(f"worker:{worker}", frame(at=float(second), host=host))
         context.evaluate(NOTHING, {}, 10 <= second < 29, True, float(second))
     assert {each.cpu for each in context._vitals.values()} == {0.6}
 
@@ -57,6 +57,6 @@ def test_the_counters_of_a_task_that_has_gone_limit_nothing(
     found: list[Diagnosis] = []
     for second in range(60):
         if second < 20:
-            context.fold("worker:0", frame(at=float(second), host=HostSample(1.0, 4, 1.0, 1, 2, 0)))
+            context.observe("worker:0", frame(at=float(second), host=HostSample(1.0, 4, 1.0, 1, 2, 0)))
         found = context.evaluate(NOTHING, gone if second >= 20 else {}, False, True, float(second))
     assert found == []

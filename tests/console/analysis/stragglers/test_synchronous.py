@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.analysis.stragglers.synchronous import SynchronousSubjects
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.records.task_status import TaskState, TaskStatus
 

@@ -2,8 +2,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.crashes import CrashWatch
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus

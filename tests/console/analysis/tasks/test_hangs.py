@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from tfscale.console.analysis.condition.cluster_condition import ConditionWatch
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks import hangs as rules
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective

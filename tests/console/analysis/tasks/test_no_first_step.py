@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.no_first_step import no_first_step
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeState, ProbeStatus
 
 View = Callable[..., ObservedTask]

@@ -2,9 +2,9 @@ from collections.abc import Callable
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.not_measured import not_measured
 from tfscale.console.analysis.tasks.not_started import why_missing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import TaskStatus
 

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
 import pytest
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.not_started import not_started
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
 View = Callable[..., ObservedTask]

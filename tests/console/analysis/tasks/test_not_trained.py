@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.not_trained import not_trained
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.log_clues import UNTRAINED
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import TaskStatus

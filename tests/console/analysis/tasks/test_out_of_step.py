@@ -3,10 +3,10 @@ from dataclasses import replace
 
 from tfscale.console.analysis.condition.cluster_condition import ConditionWatch
 from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import between_steps, evaluated_alone, left_early
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.console.analysis.tasks.hangs import hangs
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import between_steps, evaluated_alone, left_early
 from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.records.probe_status import ActivityKind, Collective
 from tfscale.core.records.task_status import TaskStatus

@@ -3,7 +3,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
 from tfscale.core.records.task_status import TaskState, TaskStatus

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import GpuSample

@@ -1,4 +1,4 @@
-"""Pause of the chief of a ParameterServer cluster after its restart, in which the other tasks find a new server.
+"""Pause of a restarted chief of a ParameterServer cluster, in which the other tasks find their new server.
 
 A task that has lost a server tries to reach it once a second (with gRPC's jitter: every 0.8 to 1.2 s), and between two
 tries every request to it fails at once. Such a failure names the server, and then stock TensorFlow (seen with 2.21.0)

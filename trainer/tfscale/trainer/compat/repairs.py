@@ -80,7 +80,7 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
     "tf_keras.src.engine.training": ((tf_internals.LEGACY_LOGS, tf_keras_logs.repair),),
     "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
-"""In the order in which they are put in place, each with the names that it needs."""
+"""Repairs with the names that each needs, in the order in which they are put in place."""
 
 _PUBLIC: dict[str, tuple[Repair, ...]] = {
     "keras": (removed_names.keras,),

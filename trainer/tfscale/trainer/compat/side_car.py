@@ -1,4 +1,4 @@
-"""`SidecarEvaluator` for Keras 3, which left it out (absent from 3.0 to 3.15.1; tf_keras has it)."""
+"""`SidecarEvaluator` for Keras 3.0 to 3.15.1, which do not have it; tf_keras does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class SidecarEvaluator:
-    """Evaluator of each checkpoint that a training elsewhere writes, in a process of its own."""
+    """Evaluator, in a process of its own, of each checkpoint that a training in another process writes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class SidecarEvaluator:
         self.callbacks = callbacks or []
 
     def start(self) -> None:
-        """Evaluate the newest checkpoint whenever there is a new one. One that is deleted meanwhile is passed over."""
+        """Evaluate each new checkpoint until the last one; skip a checkpoint that is deleted before it is read."""
         checkpoint = tf.train.Checkpoint(model=self.model)
         for path in tf.train.checkpoints_iterator(self.checkpoint_dir, min_interval_secs=1):
             try:

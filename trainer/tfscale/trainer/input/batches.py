@@ -11,7 +11,8 @@ from tfscale.trainer.input.input_flag import USUAL, InputParts
 from tfscale.trainer.input.input_pipeline import batched, from_anywhere, in_splits, prepared
 
 MOST_HELD_OUT = 512
-"""Examples that are held out at most, so that the accuracy of a large model is known within seconds."""
+"""Most examples that are held out. With 512 an accuracy is known to some 2 %, within seconds; 50 would leave it at 7
+%, and a tenth of a large data set would be evaluated for minutes after the last step."""
 
 Examples = tuple[Any, Any]
 """Features and labels, arrays of as many rows."""

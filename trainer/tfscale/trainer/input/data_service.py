@@ -31,7 +31,7 @@ def serve() -> None:
 
 
 def served(data: tf.data.Dataset, sharding: str, job: str) -> tf.data.Dataset:
-    """Return what the service makes of this pipeline; training tasks that name one job share its batches.
+    """Return the pipeline as the service runs it; training tasks that name the same job share its batches.
 
     Args:
         data: the pipeline.

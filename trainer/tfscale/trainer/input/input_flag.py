@@ -26,7 +26,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class InputParts:
-    """Parts of one input pipeline; what is not asked for is not in it."""
+    """Parts of one input pipeline; a part that the flag does not name is left out."""
 
     shuffle: int = 0
     """Examples among which the next one is drawn."""
@@ -38,7 +38,7 @@ class InputParts:
     prefetch: int = 0
     """Batches that are made ahead of the step."""
     auto_shard: str | None = None
-    """Policy by which the workers share one dataset; None: each worker makes its own share."""
+    """Policy by which workers share one dataset; None: each worker makes its own part of the data."""
     service: int = 0
     """Workers of a tf.data service, which make the batches in processes of their own."""
     sharding: str = ""
@@ -46,7 +46,7 @@ class InputParts:
 
     @property
     def asked(self) -> dict[str, str]:
-        """Parts that are there: values by name, empty for a part without one."""
+        """Parts of the pipeline: values by name, an empty value for a part without one."""
         values = {name.replace("_", "-"): value for name, value in asdict(self).items() if value}
         return {
             name: "" if value is True else "auto" if value == AUTO else str(value) for name, value in values.items()
@@ -54,11 +54,11 @@ class InputParts:
 
 
 USUAL = InputParts(shuffle=10_000, prefetch=2)
-"""Parts of a run that asks for none."""
+"""Default pipeline: shuffle among 10,000 examples, prefetch 2 batches."""
 
 
 def parse_input(text: str | None, strategy: str) -> InputParts:
-    """Return the parts that a text asks for. Raises ValueError that says what is wrong with it."""
+    """Return the parts that a text names. Raises ValueError that says what is wrong with the text."""
     if text is None:
         return USUAL
     parts: dict[str, int | bool | str] = {}

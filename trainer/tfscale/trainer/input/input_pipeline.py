@@ -37,7 +37,7 @@ def in_splits(examples: Any) -> tf.data.Dataset:
 
 
 def _any_number(below: int) -> tf.Tensor:
-    """Return a number that is drawn where and when the op runs, whatever seed TensorFlow has."""
+    """Return a random number that is drawn where and when the op runs, whatever seed TensorFlow has."""
     scalar, zero = tf.constant([], tf.int32), tf.constant(0, tf.int64)
     return tf.raw_ops.RandomUniformInt(shape=scalar, minval=zero, maxval=tf.constant(below, tf.int64), seed=0, seed2=0)
 
@@ -60,7 +60,7 @@ def batched(data: tf.data.Dataset, parts: InputParts, size: int, examples: int, 
 def distributed(
     strategy: tf.distribute.Strategy, dataset: Callable[[tf.distribute.InputContext], Any], parts: InputParts
 ) -> Any:
-    """Return the batches of all replicas: of a pipeline for each worker, or of one dataset that is sharded for them."""
+    """Return the batches of all replicas: each worker has a pipeline of its own, or all share one dataset by shards."""
     if parts.auto_shard is None:
         return strategy.distribute_datasets_from_function(dataset)
     options = tf.data.Options()
@@ -70,7 +70,7 @@ def distributed(
 
 
 def _work(products: int) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Return the function of `map` that leaves an example as it is, after so many products of matrices."""
+    """Return a function for `map` that multiplies matrices `work` times and returns the example unchanged."""
 
     def work(features: Any, label: Any) -> tuple[Any, Any]:
         first = tf.cast(tf.reshape(features, (-1,))[0], tf.float32)

@@ -17,9 +17,20 @@ from typing import Any
 from tfscale.core.errors import UsageError
 
 FOLDERS = {"program": "programs", "strategy": "strategies", "technique": "techniques"}
-"""Folder of each kind, beside this one; folders in it only sort."""
+"""Folder of each kind, in the folder of the trainer. Folders inside it only sort the modules."""
+ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
+"""Functions that only one technique of a run may define."""
+NAMES = {
+    "strategy": {"create", "serve", "OPTIONS", "ROLES", "REPLICAS", "SERVING"},
+    "technique": {"parse", "prepare", "check", "strategy_options", "optimizer", "after_step", *ONE_OF_A_RUN}
+    | {"VALUES", "REFUSED"},
+}
+"""Public names that a module of each kind may define: most are optional, so a misspelt name would silently do nothing.
+
+A program may define others. All functions of a program are called, so a misspelt one is missed.
+"""
 _TRAINER = Path(__file__).parents[1]
-_OWN = "tfscale.trainer."
+_ALWAYS_NEEDED = ("tensorflow",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,9 @@ class Entry:
     summary: str
     constants: Mapping[str, Any]
     functions: frozenset[str]
+    """Functions that the module defines or imports."""
+    defined: frozenset[str] = frozenset()
+    """Public functions and constants that the module itself defines."""
     folder: str = ""
     """Dotted name of the folder that holds the module."""
 
@@ -41,16 +55,24 @@ class Entry:
         except ModuleNotFoundError as error:
             raise not_installed(error.name) from None
 
-    def check_installed(self, root: Path = _TRAINER) -> None:
+    def check_installed(self) -> None:
         """Look for the packages that the module needs, without an import. Raises UsageError."""
-        path = root.joinpath(*self.folder.split("."), f"{self.name.replace('-', '_')}.py")
-        for name in _packages(path, root):
+        for name in (*_ALWAYS_NEEDED, *self.constants.get("NEEDS", ())):
             if importlib.util.find_spec(name) is None:
                 raise not_installed(name)
 
+    def check_names(self) -> None:
+        """Refuse a module with a public name that its kind does not have. Raises UsageError."""
+        known = NAMES.get(self.kind, self.defined)
+        if unknown := sorted(self.defined - known):
+            raise UsageError(
+                f"{self.kind} {self.name} defines {unknown[0]}, which no {self.kind} has: use one of "
+                f"{', '.join(sorted(known))}, or write _{unknown[0]} for a name of the module's own"
+            )
+
 
 def not_installed(package: str | None) -> UsageError:
-    """Return the refusal of what needs a package that is not there."""
+    """Return the refusal for a package that is not installed."""
     return UsageError(f"{package} is not installed here: pip install 'tfscale[demo]'")
 
 
@@ -61,12 +83,13 @@ def entries(kind: str, root: Path = _TRAINER) -> dict[str, Entry]:
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
 
-def find(kind: str, name: str) -> Entry:
-    """Return the entry of this name. Raises UsageError that lists the names there are."""
-    there = entries(kind)
+def find(kind: str, name: str, root: Path = _TRAINER) -> Entry:
+    """Return the entry of this name. Raises UsageError for an unknown name, and for a module with unknown names."""
+    there = entries(kind, root)
     if name not in there:
         choices = f"use one of {', '.join(there)}" if there else "there are none"
         raise UsageError(f"there is no {kind} {name!r}: {choices}")
+    there[name].check_names()
     return there[name]
 
 
@@ -74,25 +97,25 @@ def read_entry(kind: str, path: Path, folder: str = "") -> Entry:
     """Read a module's file; `folder` is the dotted name of its folder."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
-    name, functions = path.stem.replace("_", "-"), frozenset(_functions(tree))
-    return Entry(kind, name, summary, dict(_literals(tree)), functions, folder)
+    return Entry(
+        kind=kind,
+        name=path.stem.replace("_", "-"),
+        summary=summary,
+        constants=dict(_literals(tree)),
+        functions=frozenset(_functions(tree)),
+        defined=frozenset(name for name in _defined(tree) if not name.startswith("_")),
+        folder=folder,
+    )
 
 
-def _packages(path: Path, root: Path) -> Iterator[str]:
-    """Yield the packages that a module imports where it begins, also by way of modules of the trainer."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):
-            # What is imported may be a name of the module, or a module itself.
-            names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
-        for name in names:
-            if not name.startswith("tfscale."):
-                yield name.partition(".")[0]
-            elif (
-                name.startswith(_OWN)
-                and (own := root.joinpath(*name[len(_OWN) :].split(".")).with_suffix(".py")).is_file()
-            ):
-                yield from _packages(own, root)
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """Yield the functions, and the constants in capitals, that a module defines itself."""
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if name.isupper():
+                yield name
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[str, Any]]:

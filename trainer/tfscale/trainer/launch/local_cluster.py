@@ -38,7 +38,7 @@ _PR_SET_PDEATHSIG = 1
 """Number of the call of Linux, from sys/prctl.h."""
 
 _KEEPER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
-"""Program that removes a folder once nobody can write to its input any more."""
+"""Program that removes a folder once every process that could write to the program's input has ended."""
 
 ALONE = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SHARED = ALONE | {
@@ -61,12 +61,12 @@ class LocalCluster:
 
     @property
     def ending(self) -> list[Task]:
-        """Tasks that end by themselves; where there are parameter servers, workers only serve the chief."""
+        """Tasks that end by themselves. With parameter servers this is the chief alone: workers serve it."""
         serving = family_of(None, (task.role for task in self.agents)).serving
         return [task for task in self.agents if task.role not in serving]
 
     def failed(self) -> Task | None:
-        """Return a task whose agent has ended otherwise than well; a server also if it ends before whom it serves."""
+        """Return a task whose agent ended with an error, or a server that ended before its chief; else None."""
         for task, agent in self.agents.items():
             status = agent.poll()
             if status or (status == 0 and task not in self.ending and not self._has_ended(self.ending[0])):
@@ -81,7 +81,7 @@ class LocalCluster:
             return False
 
     def wait(self, meanwhile: Callable[[], None] = lambda: None) -> Task | None:
-        """Wait until all tasks that end by themselves have, or until one fails, which is returned.
+        """Wait for the tasks that end by themselves. Return the first task that fails, else None.
 
         Args:
             meanwhile: called ten times a second, and once at the end.
@@ -97,7 +97,7 @@ class LocalCluster:
         return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
 
     def task_log(self, task: Task, begin: int = 0) -> bytes:
-        """Return what a task has said, from this byte on; empty where it was never started."""
+        """Return a task's log from this byte on, empty if the task was never started."""
         try:
             with TaskFiles(self.logs, task).log.open("rb") as log:
                 log.seek(begin)
@@ -108,7 +108,7 @@ class LocalCluster:
 
 @contextlib.contextmanager
 def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
-    """Yield a new folder, and the descriptor that all who use it hold: it is removed when the last of them has ended.
+    """Yield a new folder, and a descriptor: the folder is removed when the last process with the descriptor has ended.
 
     A process that is killed removes nothing, so a process of its own does.
     """
@@ -133,6 +133,7 @@ def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
 def local_cluster(
     folder: Path,
     name: str,
+    *,
     tasks: Mapping[str, int],
     command: Sequence[str | Path],
     flags: Sequence[str] = (),
@@ -159,7 +160,7 @@ def local_cluster(
         for task in spec.tasks:
             with uninterrupted():
                 variables = ALONE if sum(tasks.values()) == 1 else SHARED
-                agents[task] = _start_agent(path, task, command, flags, variables, held)
+                agents[task] = _start_agent(path, task, command, flags=flags, variables=variables, held=held)
         for task, agent in agents.items():
             _wait_until_served(spec.agents[task], agent)
         yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
@@ -171,13 +172,14 @@ def _start_agent(
     cluster: Path,
     task: Task,
     command: Sequence[str | Path],
+    *,
     flags: Sequence[str],
     variables: Mapping[str, str],
     held: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
-        # Out of the terminal's process group: ctrl-C is for whoever started the cluster, and ends the agents in order.
+        # Out of the terminal's process group: the starter of the cluster gets ctrl-C, and ends the agents in order.
         return subprocess.Popen(
             [BIN / "tfscale-agent", "--role", task.role, "--index", str(task.index), *own, *flags, "--", *command],
             env={**os.environ, **variables},
@@ -191,7 +193,7 @@ def _start_agent(
 
 
 def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None:
-    """Wait until an agent listens, or has ended: a console that is earlier warns that the link to it is down."""
+    """Wait until an agent listens or has ended: a console that starts earlier warns that the link is down."""
     while agent.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((address.host, address.port), timeout=1):
             return
@@ -199,7 +201,7 @@ def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None
 
 
 def _end_with(parent: int) -> None:
-    """Have this process asked to end when the thread that started it ends, however that ends."""
+    """Have this process asked to end when the thread that started it ends, for whatever reason."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it has ended already
         os.kill(os.getpid(), signal.SIGTERM)
@@ -226,7 +228,7 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put signals off until the block's end: a process that was just started must be known to whoever ends it."""
+    """Hold signals back until the end of the block: a new process must be known to the code that ends it."""
     came: list[int] = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
     try:
@@ -239,7 +241,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def interrupt_on_signals() -> None:
-    """Make SIGTERM and SIGHUP what ctrl-C is, so that blocks end in order."""
+    """Handle SIGTERM and SIGHUP as ctrl-C, so that blocks end in order."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
 

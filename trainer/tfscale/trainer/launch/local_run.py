@@ -1,4 +1,4 @@
-"""A run on this machine alone: its cluster, the command that watches it, its result or the reason of its end."""
+"""A run on this machine: its cluster, the command that watches it, and the result or why there is none."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _state(plan: Plan) -> str:
 
 
 def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
-    """Run a program that has a command line of its own, and print what it said; return the exit status."""
+    """Run a program that has a command line of its own, print its output, and return the exit status."""
     with run_folder() as (folder, held):
-        status = _run(folder, held, program, tasks, words, _Said())
+        status = _run(folder, held, program, tasks, words, _OwnLines())
     if status == INTERRUPTED:
         print(f"tfscale-train: interrupted; nothing was kept, since {program} makes no checkpoints", file=sys.stderr)
     return status
@@ -63,8 +63,8 @@ def _print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-class _Said:
-    """Prints the program's own lines: not those of the agent, of TensorFlow's logging, or the reason of its end.
+class _OwnLines:
+    """Printer of the program's own lines: not the agent's, not TensorFlow's log, not the reason of the end.
 
     A traceback goes to stderr, and all that follows it until the next step.
     """
@@ -85,28 +85,29 @@ def _run(
     program: str,
     tasks: Mapping[str, int],
     words: Sequence[str],
-    tell: Callable[[str], None] = _print_progress,
+    show: Callable[[str], None] = _print_progress,
 ) -> int:
     interrupt_on_signals()
     command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
-        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
+        flags = ["--exit-with-task"]
+        with local_cluster(folder, program, tasks=tasks, command=command, flags=flags, held=[held]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
-            failed = cluster.wait(_Progress(cluster, tell).follow)
+            failed = cluster.wait(_Progress(cluster, show).follow)
             if failed is not None:
-                return _tell_why(cluster, failed, isinstance(tell, _Said) and failed in _leading(cluster))
+                return _print_reason(cluster, failed, isinstance(show, _OwnLines) and failed in _leading(cluster))
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
 class _Progress:
-    """Lines that the leading task of a cluster and its evaluator write, each told once it is complete."""
+    """Lines that the leading task and the evaluator write; each line is printed when it is complete."""
 
-    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: LocalCluster, show: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._tell = tell
+        self._show = show
         self._read = dict.fromkeys(_leading(cluster), 0)
 
     def follow(self) -> None:
@@ -115,27 +116,27 @@ class _Progress:
             complete, end, _ = self._cluster.task_log(task, read).rpartition(b"\n")
             self._read[task] += len(complete + end)
             for line in _text(complete).splitlines():
-                self._tell(line)
+                self._show(line)
 
 
 def _leading(cluster: LocalCluster) -> list[Task]:
-    """Return the first of the tasks that end by themselves, which leads, and an evaluator."""
+    """Return the first task that ends by itself, which leads, and the evaluator if there is one."""
     leads, *others = cluster.ending
     return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
 
 
-def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
-    """Print why a task has ended, one line where it said so itself, else also the end of its log; return the status.
+def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
+    """Print why a task ended: its own reason, or else the end of its log. Return the exit status.
 
     Args:
-        cluster: of the task.
-        task: the one that has failed.
-        was_said: True where all that it said itself, so also a traceback, has been printed.
+        cluster: the cluster of the task.
+        task: the task that has failed.
+        was_said: True if the task's own output, also a traceback, has been printed.
     """
     lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
-    told = [line for line in lines if line.startswith("tfscale-train: ")]
-    if told and status in (FAILED, REFUSED):
-        print(told[-1], file=sys.stderr)
+    reasons = [line for line in lines if line.startswith("tfscale-train: ")]
+    if reasons and status in (FAILED, REFUSED):
+        print(reasons[-1], file=sys.stderr)
         return int(status)
     errors = [line for line in lines if _ERROR.match(line)]
     why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status)}"
@@ -148,7 +149,7 @@ def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
 
 
 def _ended(status: int | None) -> str:
-    """Return how a task ended, from its agent's status: 128 and the number of the signal that killed it.
+    """Return the exit status of a task from its agent's: 128 and the number of the signal for a task that was killed.
 
     That of an agent which was killed itself is below 0.
     """

@@ -1,4 +1,4 @@
-"""Place of a task in its cluster, and whether a run finds there the tasks that it needs. Without TensorFlow."""
+"""Place of a task in its cluster, and a check that this cluster has the tasks which a run needs. Without TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Place:
 
     @property
     def leads(self) -> bool:
-        """True for the chief, or worker 0 where there is none: this task tells the result."""
+        """True for the chief, or for worker 0 of a cluster without a chief: this task prints and writes the result."""
         return self.role == "chief" or (self.role == "worker" and self.index == 0 and "chief" not in self.tasks)
 
 
 def read_place(environment: Mapping[str, str]) -> Place:
-    """Return the place that TF_CONFIG gives this process. Raises UsageError where it gives none."""
+    """Return the place of this process by TF_CONFIG. Raises UsageError if TF_CONFIG has no place for it."""
     try:
         document = json.loads(environment["TF_CONFIG"])
         task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}
@@ -73,7 +73,7 @@ def check_tasks(plan: Plan, tasks: Mapping[str, int], data_service: str = "") ->
 
 
 def _check_global_batch(plan: Plan, tasks: Mapping[str, int]) -> None:
-    """Refuse what no number of devices can share out; a worker may have several, which only TensorFlow sees."""
+    """Refuse a global batch that no number of devices can share. Only TensorFlow sees how many devices a worker has."""
     if "SERVING" in plan.strategy.constants:  # a step is that of one worker
         return
     workers, replicas = sum(tasks.values()), plan.options.get("replicas")

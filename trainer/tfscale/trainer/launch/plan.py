@@ -14,15 +14,13 @@ from typing import Any
 
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
-from tfscale.trainer.launch.catalogue import Entry, entries, find
+from tfscale.trainer.launch.catalogue import ONE_OF_A_RUN, Entry, entries, find
 from tfscale.trainer.launch.program_flags import MOST
 from tfscale.trainer.saving import model_files
 from tfscale.trainer.saving.whole_files import check_file
 from tfscale.trainer.slow.delay import Delay
 
 LOOPS = ("fit", "custom")
-ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
-"""Functions that only one technique of a run may define."""
 FEWEST_EXAMPLES = 10
 
 
@@ -41,7 +39,7 @@ class Plan:
     loop: str = "fit"
     steps: int = 200
     batch: int | None = None
-    """Examples of one replica's step; None: those of the program."""
+    """Examples of one replica's step; None: the program's own number."""
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
     seed: int = 0

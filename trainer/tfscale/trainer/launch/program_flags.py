@@ -1,4 +1,4 @@
-"""Command line of a program that trains in its own way. Mistakes are one line, and exit status 2."""
+"""Flags of a program that has a command line of its own. A mistake is one line, and exit status 2."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_divides(settings: argparse.Namespace, whole: str, parts: str) -> None:
 
 
 def check_steps(settings: argparse.Namespace, untimed: int) -> None:
-    """Check that there are steps beside the first ones, which are not timed. Raises UsageError."""
+    """Check that steps are left after the first ones, which are not timed. Raises UsageError."""
     if settings.steps <= untimed:
         first = "first is" if untimed == 1 else f"first {untimed} are"
         raise UsageError(f"--steps {settings.steps}: at least {untimed + 1}, since the {first} not timed")

@@ -38,14 +38,14 @@ class Result:
     weights: int
     """Trainable weights."""
     begin: int
-    """Steps that an earlier run had made, from whose checkpoint this one went on."""
+    """Number of steps that an earlier run had made when it wrote the checkpoint from which this run went on."""
     steps: int
     seconds: float
     """Wall clock of the training, with tracing and compilation."""
     first_steps: int
     """Steps before the rate is measured: one, or an epoch where a step's end is not seen."""
     first_steps_seconds: float | None
-    """Time of these, most of it tracing."""
+    """Time of the first steps, in seconds; most of it is tracing."""
     steps_per_second: float | None
     """Rate after them."""
     loss: Sequence[tuple[int, float]]
@@ -72,13 +72,13 @@ class Result:
         return [loss for step, loss in self.loss[-LAST:] if step > self.loss[-1][0] - LAST]
 
     def write(self, path: Path) -> None:
-        """Write everything as one JSON object, whole or not at all. Raises TfscaleError where that is not possible."""
+        """Write everything as one JSON object, whole or not at all. Raises TfscaleError where that fails."""
         derived = {"examples_per_second": self.examples_per_second, "final_loss": self.final_loss}
         write_result(path, asdict(self) | derived)
 
 
 def read_result(path: Path) -> Result:
-    """Read what `write` has written. Raises OSError, or ValueError where it is something else."""
+    """Read a result from the file that `write` has written. Raises OSError, or ValueError for any other file."""
     document = json.loads(path.read_text(encoding="utf-8"))
     return Result(**{name: document[name] for name in Result.__dataclass_fields__})
 

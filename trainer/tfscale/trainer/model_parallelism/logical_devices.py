@@ -1,4 +1,4 @@
-"""Devices for a model that is spread over several: GPUs, or CPUs that stand in for them."""
+"""Devices for a model that is spread over several devices: GPUs, or CPU devices in their place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def logical_devices(count: int) -> list[str]:
-    """Return the names of so many GPUs, or where there are fewer, of so many CPUs with one thread each.
+    """Return the names of `count` GPUs; where there are fewer, of `count` CPU devices with one thread each.
 
     The CPUs share this host's cores and memory. Call it before TensorFlow has begun to run.
     """

@@ -1,4 +1,4 @@
-"""Schedules of a pipeline: the order of forward and backward passes in each stage, and the bubble that they leave.
+"""Schedules of a pipeline: the order of forward and backward passes in each stage, and the bubble (idle time).
 
 GPipe (Huang et al. 2019) makes all forward passes, then all backward passes, so that each stage holds the activations
 of every micro-batch. 1F1B (Narayanan et al. 2019) begins a backward pass as soon as it can, so that stage s of p holds

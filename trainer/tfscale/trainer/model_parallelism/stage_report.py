@@ -10,7 +10,7 @@ from tfscale.trainer.probe.entry.attach import attached
 
 
 def report_step(spans: Sequence[Sequence[Span]]) -> None:
-    """Tell the probe, where there is one, of a step whose variables have just been updated, by its spans by stage."""
+    """Report a step of a pipeline to the probe, if there is one, by the passes of each stage."""
     if (probe := attached()) is None:
         return
     now = time.time()

@@ -14,7 +14,7 @@ from tfscale.trainer.model_parallelism.schedules import FORWARD, Pass, Span
 
 
 class Stage:
-    """Part of a model on one device, with its gradients, its optimizer, and what waits for the way back."""
+    """Part of a model on one device: its gradients, its optimizer, and the forward passes that await their way back."""
 
     def __init__(self, model: Any, device: str, optimizer: Any, loss: Any = None, recompute: bool = False) -> None:
         """Take a built model whose weights are on the device; the last stage has the loss, too."""
@@ -70,13 +70,13 @@ class Stage:
 
 
 def _finished(tensor: Any) -> Any:
-    """Wait until a tensor is computed: a GPU returns it before. Reads one element."""
+    """Wait until a tensor is computed, by reading one element: a GPU returns the tensor before that."""
     tf.reshape(tensor, [-1])[0].numpy()
     return tensor
 
 
 class Link:
-    """Queues between two stages: results of one schedule come in one order, so that they need no names."""
+    """Queues between two stages. Results come in the order of the schedule, so they need no names."""
 
     def __init__(self) -> None:
         self.activations: SimpleQueue[Any] = SimpleQueue()

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from tfscale.core.records.probe_status import Activity, Collective
-from tfscale.core.records.step_batch import Coordinator
 from tfscale.core.records.training import Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
@@ -47,9 +46,12 @@ from tfscale.trainer.probe.steps.step_reader import StepReader
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
 _TRACING_SECONDS = 30.0
-"""Seconds after the first gradients, after which an optimizer that applies them would have been traced (chosen)."""
+"""Seconds from the first gradients until an optimizer that applies them must have been traced. Large models are
+traced for up to half a minute: with less time they would be called trained by hand meanwhile, with more a program
+that really is would hear of it late."""
 _HURRY_SECONDS = 1.0
-"""Seconds by which `os._exit` may come later, so that the steps of the last second are reported."""
+"""Most seconds by which `os._exit` comes later, so that the steps of the last second are reported. A busy agent may
+need some tenths of a second; several seconds would be noticed by a launcher that waits."""
 _TIMELESS = 2
 """Reads with steps, after the clock was set, whose phases may have begun before."""
 _CLOSING_SECONDS = 2 * PERIOD
@@ -72,7 +74,7 @@ class Probe:
         self._announcer = Announcer()
         self._called_python = CalledPython()
         self._progress = Progress()
-        self._patches = Patches(on_fault=self.note_fault)
+        self._patches = Patches(on_fault=self.report_fault)
         self._keras = KerasHooks(self._patches, self.recorder, self._activities, self._progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
@@ -116,7 +118,7 @@ class Probe:
         """Report to the sink that `make` returns, from the program's first run on."""
         self._makers.append(make)
 
-    def add(self, sink: Sink) -> None:
+    def add_sink(self, sink: Sink) -> None:
         """Report what is recorded from now on to this sink, too."""
         with self._reading:
             self._flush()
@@ -126,8 +128,8 @@ class Probe:
         if self.recorder.has_run:
             self.start()
 
-    def remove(self, sink: Sink) -> None:
-        """Report all that has been recorded to this sink, and close it. The measuring goes on, for another sink."""
+    def remove_sink(self, sink: Sink) -> None:
+        """Report everything that is recorded to this sink, and close it. The measuring goes on for other sinks."""
         with self._reading:
             self._flush()
             self._sinks.remove(sink)
@@ -162,12 +164,12 @@ class Probe:
         self._parameter_server.stop()
         self._patches.undo()
 
-    def note_fault(self, fault: str) -> None:
-        """Report a hook or a repair that this TensorFlow or Keras does not allow, in one line."""
+    def report_fault(self, fault: str) -> None:
+        """Report in one line a hook or repair that cannot be put into this TensorFlow or Keras."""
         self._status = replace(self._status, faults=(*self._status.faults, fault))
 
-    def note(self, sentence: str) -> None:
-        """Report what was done in the place of what the script says, in one line."""
+    def report_note(self, sentence: str) -> None:
+        """Report in one line what tfscale did in place of a line of the script."""
         self._status = replace(self._status, notes=(*self._status.notes, sentence))
 
     @contextlib.contextmanager
@@ -212,7 +214,7 @@ class Probe:
                 self.recorder.graphs.forget()
 
     def _end_untrained(self) -> None:
-        """Report a script that ends without a step for a reason that is known; a thread of its own never started."""
+        """Report a script that ends without a step for a known reason; its probe never started a thread."""
         if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
             note(sentence)
             self.start()
@@ -220,7 +222,7 @@ class Probe:
             self._finish(self._thread)
 
     def _disown(self) -> None:
-        """Report nothing from a forked child: it has the rows, but neither thread nor connection are its own.
+        """Report nothing from a forked child: it has the rows, but thread and connection are its parent's.
 
         A child of a process that has not run anything yet begins anew with its own first run.
         """
@@ -238,7 +240,7 @@ class Probe:
         thread.join(1.0)
         self.flush()
         if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
-            self.note(sentence)
+            self.report_note(sentence)
             self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
@@ -252,7 +254,7 @@ class Probe:
         self._send(report)
 
     def _read(self, horizon: float) -> ProbeReport:
-        """Return the steps that were over by `horizon`, and what else there is to report."""
+        """Return the steps that were over by `horizon`, and all other news."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
         self._count_collectives(rows, eager, lost)
@@ -262,7 +264,7 @@ class Probe:
         steps = self._reader.read(rows, eager, [] if by else _intervals(changes), horizon)
         if self.recorder.graphs.gradient_checks.are_made:
             found = self.recorder.graphs.gradient_checks.drain()
-            self._gradients.note(found, steps, self._assembler.sequence, horizon)
+            self._gradients.update(found, steps, self._assembler.sequence, horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
@@ -274,17 +276,15 @@ class Probe:
             stages = {stage: without_phases(its_steps) for stage, its_steps in stages.items()}
         self._update_status(steps or [step for worker in measured for step in worker.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
-        activities = self._announcer.to_report(changes, inferred)
         return ProbeReport(
             self._collective(),
-            None,
-            self._training(),
-            steps,
-            lost,
-            activities,
-            measured,
-            self._coordinator(),
-            stages,
+            training=self._training(),
+            steps=steps,
+            lost=lost,
+            activities=self._announcer.to_report(changes, inferred),
+            workers=measured,
+            coordinator=self._parameter_server.workers.coordinator(),
+            stages=stages,
         )
 
     def _training(self) -> Training | None:
@@ -292,9 +292,6 @@ class Probe:
         if gradients is None:
             return training
         return replace(training or self._reported_training or Training(), gradients=gradients)
-
-    def _coordinator(self) -> Coordinator | None:
-        return self._parameter_server.workers.coordinator()
 
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:
@@ -312,7 +309,7 @@ class Probe:
         )
 
     def _is_by_hand(self) -> bool:
-        """Decide whether gradients are computed without anything that applies them where it is seen."""
+        """Decide whether the program computes gradients and applies them by hand, where no hook sees it."""
         recorder, is_late = self.recorder, self._stop.is_set() or time.time() > self._started + _TRACING_SECONDS
         return recorder.trains and not recorder.has_run and is_late
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+NEEDS = ("sklearn",)
 BATCH = 64
 LEARNING_RATE = 0.001
 METRICS = ("accuracy",)

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: model and optimizer after each epoch and when it is asked to end, and the one to go on from."""
+"""Checkpoints of a run: made after each epoch and when the run is asked to end; the newest is restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tfscale.core.errors import TfscaleError
 from tfscale.trainer.saving.whole_files import reason
 
 KEPT = 5
-"""Newest checkpoints that are kept; an evaluator reads them meanwhile."""
+"""Number of newest checkpoints that are kept. An evaluator reads one while newer ones are written: with one or two,
+a slow evaluator would lose the checkpoint that it reads; each takes the room of model and optimizer."""
 
 INDEX = "checkpoint"
 """File in which TensorFlow keeps the name of the newest."""
@@ -59,7 +60,7 @@ class Checkpoints:
         self._manager = tf.train.CheckpointManager(self._checkpoint, str(place), max_to_keep=KEPT)
 
     def restore(self) -> None:
-        """Restore the newest checkpoint, if there is one. Raises ValueError where it is of another model."""
+        """Restore the newest checkpoint, if there is one. Raises ValueError for a checkpoint of another model."""
         if self._folder is None or not self.step:
             return
         path = newest_in(self._folder)
@@ -74,7 +75,7 @@ class Checkpoints:
             raise ValueError(f"{name} is damaged; {_instead(self._folder, name)}") from None
 
     def save(self, step: int) -> None:
-        """Save after so many steps. Raises TfscaleError where there is no room."""
+        """Save after `step` steps. Raises TfscaleError where there is no room."""
         if self._folder is None:
             return
         try:
@@ -84,12 +85,12 @@ class Checkpoints:
             raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason(error)}") from None
 
     def save_on_sigterm(self, resolver: Any) -> None:
-        """Let SIGTERM end this task only after a step, in which all workers agree, and after its checkpoint.
+        """Let SIGTERM end this task only after a step on which all workers agree, and after its checkpoint.
 
         A task that would end at once leaves the others in the middle of an all-reduce, which no step ends any more.
 
         Args:
-            resolver: of the cluster whose workers agree, None where this task trains by itself.
+            resolver: resolver of the cluster whose workers agree, None where this task trains by itself.
         """
         # Nothing for TensorFlow itself to restore or save: its count of steps would be one of worker 0 alone.
         self._nowhere = tempfile.TemporaryDirectory(prefix="tfscale-nothing-")
@@ -106,7 +107,7 @@ class Checkpoints:
 
 
 def _remove_pieces(folder: Path, step: int) -> None:
-    """Remove what a save has left that found no room. A checkpoint is whole once its index is there."""
+    """Remove the files of a save that found no room. A checkpoint is whole once its index is there."""
     shutil.rmtree(folder / f"ckpt-{step}_temp", ignore_errors=True)
     pieces = [*folder.glob(f"{INDEX}.tmp*")]
     if not (folder / f"ckpt-{step}.index").exists():
@@ -155,7 +156,7 @@ def _instead(folder: Path, but: str = "") -> str:
 
 
 def step_of(path: str) -> int:
-    """Return the step after which a checkpoint of this path was saved. Raises ValueError where its name has none."""
+    """Return the step of a checkpoint by its path. Raises ValueError for a name without a step."""
     step = path.rpartition("-")[2]
     if not step.isdecimal():
         raise ValueError(f"{Path(path).name} is of another program; name another folder")
@@ -168,7 +169,7 @@ def _end() -> None:
 
 @contextlib.contextmanager
 def _not_on_google_cloud() -> Iterator[None]:
-    """Let TensorFlow take this host for one outside of Google Cloud: there it would not wait for SIGTERM.
+    """Let TensorFlow take this host for one outside of Google Cloud: on a host there it ignores SIGTERM.
 
     It asks this address, and waits up to five seconds for an answer.
     """

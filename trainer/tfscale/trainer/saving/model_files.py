@@ -1,4 +1,4 @@
-"""Files of a trained model, the same whatever strategy trained it: in Keras's formats, or as a SavedModel.
+"""Files of a trained model, in Keras's formats or as a SavedModel; they are the same for every strategy.
 
 A model that is made in a strategy's scope has variables of that strategy: a copy on each replica, on servers, in parts.
 So the trained weights are put into a model that is built outside of any scope, and that one is saved. It has no
@@ -49,7 +49,7 @@ def _write(model: Any, path: Path) -> None:
 
 
 def _lead_into_memory(part: Path) -> None:
-    """Let what HDF5 still has to write of a file go into memory: after a write that failed it has the file open yet.
+    """Let HDF5 write the rest of a file into memory: after a failed write it still has the file open.
 
     At the end of the process it flushes the file, and crashes where that fails, too.
     """
@@ -72,7 +72,7 @@ def check_names(paths: Sequence[Path]) -> None:
 
 
 def check_places(paths: Sequence[Path]) -> None:
-    """Refuse, before anything is trained, what this host could not write after it. Raises UsageError."""
+    """Refuse, before anything is trained, a place where this host cannot write the model. Raises UsageError."""
     for path in paths:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"--save {path}: there is no folder {path.parent}")

@@ -1,4 +1,4 @@
-"""Places where a run writes, tried on the host that writes there, before anything is trained."""
+"""Places where a run writes, tried on the writing host before anything is trained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfscale.trainer.saving.whole_files import check_folder, check_writable
 
 
 def check_outputs(plan: Plan) -> None:
-    """Refuse what this host could not write. Raises UsageError."""
+    """Refuse places where this host cannot write. Raises UsageError."""
     check_places(plan.save)
     tried = {
         "json": (plan.json, check_writable),

@@ -1,4 +1,4 @@
-"""Resumption of a run from the newest checkpoint, of which all of its workers see the same."""
+"""Resumption of a run from its newest checkpoint, after a check that all workers see the same one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def open_checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Che
 
 
 def resume(plan: Plan, strategy: Any, checkpoints: Checkpoints, events: EventFiles) -> Course:
-    """Restore what was trained before, and return the steps that are to be made. Raises UsageError."""
+    """Restore the newest checkpoint, and return the steps that are left to make. Raises UsageError."""
     begin = checkpoints.step
     if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
         # Before anything else is refused here: a worker that has seen another checkpoint would wait for this one.

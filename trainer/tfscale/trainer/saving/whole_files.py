@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all: they are written beside their place, and then put into it.
+"""Files and folders that are written beside their place and then moved: each is there whole or not at all.
 
 A result of hours must not be lost to a place that cannot be written; so places are tried before.
 """
@@ -19,7 +19,7 @@ _ERRNO = re.compile(r"\berrno = (\d+)")
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a place to write to, which is put at `path` in the end; after an error `path` is as it was before."""
+    """Yield a path to write at; the file is moved to `path` in the end. After an error `path` is as it was before."""
     place = path.resolve()  # a link stays one
     with tempfile.TemporaryDirectory(prefix=".tfscale-", dir=place.parent) as name:
         part, before = Path(name) / place.name, Path(name) / "before"
@@ -67,7 +67,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that files can be made in a folder, even if it is not there yet. Raises ValueError with the reason."""
+    """Check that files can be made in a folder, also in one to be made. Raises ValueError with the reason."""
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise ValueError(f"{there} is no folder")

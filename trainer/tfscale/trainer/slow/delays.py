@@ -16,7 +16,8 @@ from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.tf_internals import get_update_replica_id
 
 _PATIENCE = 1.0
-"""Seconds that a batch waits for its request, so that no pipeline hangs at the end of the data."""
+"""Seconds that a batch waits for its request. The last batches of a pipeline are made ahead and never asked for:
+with a longer wait the program would hang as long at its end, with one below a step's time the delay would be lost."""
 
 
 class Delays:
@@ -46,12 +47,12 @@ class Delays:
             self._turn.notify_all()
 
     def pause(self, phase: str) -> None:
-        """Delay this thread at once by what is due in `phase`."""
+        """Delay this thread at once by the delay that is due in `phase`."""
         if (delay := self._due(phase)) is not None:
             time.sleep(delay.seconds)
 
     def input(self, batches: tf.data.Dataset, per_step: float = 1.0) -> tf.data.Dataset:
-        """Return the data set such that each batch is ready only some time after its request.
+        """Return the data set such that each batch is ready only some time after the request for it.
 
         A pipeline makes batches ahead, so a pause while making one would be hidden by the step before. `per_step` is
         the number of batches that a step takes: more where replicas draw their own, less where one batch is split.
@@ -104,7 +105,7 @@ class Delays:
         return Begin()
 
     def gradients(self, gradients: Sequence[Any]) -> list[Any]:
-        """Return the gradients of one replica; the last one waits for all others and is then delayed (compute)."""
+        """Return one replica's gradients; the last gradient waits for all others and is then delayed (compute)."""
         *others, last = gradients
         replica = _local_replica()
         with tf.control_dependencies(gradients):
@@ -162,7 +163,7 @@ class Delays:
 
 
 def _is_first_copy() -> bool:
-    """Return whether the copy of a variable that is being updated is the first one on this process's devices."""
+    """Return whether this copy of a variable, which is being updated, is the first on this process's devices."""
     number = get_update_replica_id()
     return not isinstance(number, int) or number == 0
 

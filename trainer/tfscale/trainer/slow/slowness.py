@@ -1,4 +1,4 @@
-"""A slow task, to show how it is found: a real delay in each step of one task that trains by `fit`."""
+"""Slowness of one task that trains by `fit`: a real delay in each of its steps, to show how it is found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pipeline = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 
 class Slowness:
-    """Parts of a training, each delayed where its phase is; without a delay they are as they were.
+    """Builder of the parts of a training, delayed in one phase; without a delay the parts are unchanged.
 
     Args:
         keras: the Keras of the model.
@@ -48,7 +48,7 @@ class Slowness:
         return [] if self._delay is None else [self._delays.callback()]
 
     def _due(self, phase: str) -> Delay | None:
-        """Return the delay if it is due in a phase now; its start is counted from the first step."""
+        """Return the delay if it is due in this phase now; its start is counted from the first step."""
         if self._delay is None:
             return None
         if self._first is None:

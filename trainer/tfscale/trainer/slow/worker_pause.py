@@ -1,4 +1,4 @@
-"""Slow workers of programs that schedule their own steps: a sleep on the worker, between its pull and its push.
+"""Pauses on slow workers of programs that schedule their own steps, between a worker's pull and its push.
 
 The sleep is an op, since Python of the graph would run in the chief and hold up all workers.
 """
@@ -39,7 +39,7 @@ def add_worker_flags(parser: argparse.ArgumentParser, workers: int, steps: int, 
 
 
 def check_workers(slow: Sequence[Slow], workers: int) -> None:
-    """Check that each of these is one of so many workers, and there once. Raises UsageError."""
+    """Check that each slow worker is one of the cluster's `workers` and is given once. Raises UsageError."""
     if missing := [index for index, _ in slow if index >= workers]:
         raise UsageError(f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}")
     indices = [index for index, _ in slow]
@@ -48,14 +48,14 @@ def check_workers(slow: Sequence[Slow], workers: int) -> None:
 
 
 def begin_work(features: Any) -> tuple[Any, Any]:
-    """Return the time, as `tf.timestamp` has it, and features that are there only then: work on them begins later."""
+    """Return the time (`tf.timestamp`), and the features such that work on them begins only after it."""
     begun = tf.timestamp()
     with tf.control_dependencies([begun]):
         return begun, tf.identity(features)
 
 
 def pause(slow: Sequence[Slow], worker: Any, begun: Any, gradients: Sequence[Any]) -> list[Any]:
-    """Return gradients after the delay of this worker, whose work on them began at `begun`, a `tf.timestamp`."""
+    """Return the gradients after the delay of this worker; `begun` is the `tf.timestamp` at which its work began."""
     if not slow:
         return list(gradients)
     with tf.control_dependencies(gradients):

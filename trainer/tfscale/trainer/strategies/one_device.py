@@ -1,4 +1,4 @@
-"""One device: no replicas and no reduction, the number that all others are held against.
+"""One device: no replicas and no reduction; the baseline of all other strategies.
 
 For small models and first tries. `--device GPU:1` chooses another device than the first.
 """

@@ -1,4 +1,4 @@
-"""Gradient accumulation: the batch of a step in micro-batches, one after the other, with one all-reduce for all.
+"""Gradient accumulation: the batch of a step in micro-batches, one after the other, with one all-reduce.
 
 For batches whose activations do not fit into memory: only those of one micro-batch are there at a time. The sum of the
 gradients is that of the whole batch. Layers that look at a batch see a micro-batch: BatchNormalization takes the

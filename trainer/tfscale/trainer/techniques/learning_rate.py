@@ -33,7 +33,7 @@ def parse(text: str) -> tuple[int, str]:
 
 
 def learning_rate(value: tuple[int, str], rate: float, replicas: int, steps: int) -> Any:
-    """Return the schedule of a training of so many steps, whose rate is good for one replica."""
+    """Return the schedule for a training of `steps` steps; `rate` is good for one replica."""
     warm_up, kind = value
     after = max(steps - warm_up, 1)
     return WarmUp(rate, warm_up, _decay(kind, rate * replicas, after))
@@ -53,7 +53,7 @@ def _decay(kind: str, rate: float, steps: int) -> Any:
 
 @tf.keras.utils.register_keras_serializable("learning_rate")
 class WarmUp(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
-    """Rate that rises from `first` to that of the schedule which follows after `steps`."""
+    """Rate that rises from `first` to the rate of the following schedule in `steps` steps."""
 
     def __init__(self, first: float, steps: int, then: Any) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ def parse(text: str) -> int:
 
 
 def exchange(_steps: int, gradients: list[Any]) -> list[Any]:
-    """Return the gradients of this replica's own mean loss; they came as its share of all replicas' mean."""
+    """Return the gradients of this replica's own mean loss, given those of its share in all replicas' mean."""
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
     return [tf.math.scalar_mul(float(replicas), gradient) for gradient in gradients]
 
@@ -36,12 +36,12 @@ def exchange(_steps: int, gradients: list[Any]) -> list[Any]:
 def after_step(steps: int, strategy: Any, model: Any, step: int) -> None:
     """Take the mean of the weights after every k-th step."""
     if step % steps == 0:
-        averaging(strategy, model)()
+        _averaging(strategy, model)()
 
 
 @functools.cache
-def averaging(strategy: Any, model: Any) -> Any:
-    """Return a function that gives all replicas the mean of their trainable weights; it is traced once."""
+def _averaging(strategy: Any, model: Any) -> Any:
+    """Return a function, traced once, that gives all replicas the mean of their trainable weights."""
     variables = [_tf_variable(variable) for variable in model.trainable_variables]
 
     def assign(strategy: Any, *means: Any) -> None:

@@ -1,4 +1,4 @@
-"""Memory of GPUs that several tasks share: it grows as it is needed, or each task is limited to a number of MiB.
+"""Memory of GPUs that several tasks share: it grows with the need, or each task is limited to a number of MiB.
 
 TensorFlow otherwise takes all memory of all GPUs that it sees, so that a second task on the host finds none. Memory
 that has grown is not given back; a limit is kept even if the other tasks need less.
@@ -27,7 +27,7 @@ def parse(text: str) -> int | None:
 
 
 def prepare(limit: int | None, _keras: Any) -> None:
-    """Set it for all GPUs of this process, which has not used them yet. Raises ValueError where there is none."""
+    """Set the limit for all GPUs of this process, not used yet. Raises ValueError where there is no GPU."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         raise ValueError("there is no GPU here, and TensorFlow takes the CPU's memory as it needs it; leave it out")

@@ -15,7 +15,7 @@ import tensorflow as tf
 VALUES = "float16 or bfloat16"
 
 _SCALED = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy", "OneDeviceStrategy")
-"""Strategies in which each replica has its copy of the variables, as the scale of the loss needs it."""
+"""Strategies in which each replica has its own copy of the variables: a scale of the loss needs that."""
 
 
 def parse(text: str) -> str:
@@ -26,7 +26,7 @@ def parse(text: str) -> str:
 
 
 def prepare(kind: str, keras: Any) -> None:
-    """Let all layers that are made from now on compute in this type.
+    """Let all layers that are made later compute in this type.
 
     A model's last layer should stay in float32 (`Dense(10, dtype="float32")`): a loss of rounded logits is inexact.
     """

@@ -25,7 +25,7 @@ REFUSED = {
 
 @dataclass(slots=True)
 class TopK:
-    """Share of the entries that is sent, and all that was not sent so far."""
+    """Share of the entries that is sent, and the sum of all entries that were not sent so far."""
 
     share: float
     unsent: list[tf.Variable] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Examples that were held out: what a trained model makes of them, on one device and outside of any strategy."""
+"""Evaluation of a trained model on held-out examples, on one device and outside of any strategy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfscale.trainer.saving.checkpoints import UNREADABLE, newest_in, step_of
 
 
 def plain_model(keras: Any, program: ModuleType, weights: Any) -> Any:
-    """Return the program's model with these weights, which may be in parts of a partitioner; it is not compiled."""
+    """Return the program's model with these weights, not compiled; a partitioner may have split the weights."""
     model = program.build_model(keras)
     model.set_weights(join(weights, [tuple(weight.shape) for weight in model.weights]))
     return model
@@ -28,7 +28,7 @@ def evaluate(keras: Any, program: ModuleType, model: Any, examples: Examples) ->
 
 
 def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return arrays of these shapes, each made of one part or of several along its first axis."""
+    """Return arrays of these shapes; each is one part, or several parts joined along the first axis."""
     rest = iter(parts)
     joined = []
     for shape in shapes:
@@ -57,8 +57,8 @@ def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int
         except UNREADABLE:
             raise TfscaleError(f"--checkpoints {folder}: {Path(path).name} is damaged, or was removed") from None
         step = step_of(path)
-        told = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
-        print(f"step {step}: held out {told}", flush=True)
+        metrics = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
+        print(f"step {step}: held out {metrics}", flush=True)
         if step >= steps:
             break
 

@@ -35,11 +35,11 @@ class Trained:
     """Steps before the rate is measured: the first, or the first epoch where a step's end is not seen."""
     first_steps_seconds: float | None
     steps_per_second: float | None
-    """Rate after them; None where there were no more."""
+    """Rate after the first steps; None if there were no more."""
 
 
 def epochs_of(steps: int, fewest: int = 1) -> tuple[int, int]:
-    """Return the number of epochs, if there are so many steps at least `fewest`, and the steps of each.
+    """Return the number of epochs and the steps of each; an epoch has at least `fewest` steps if there are so many.
 
     Fewer steps than there are epochs may be left over; they are a short epoch at the end.
     """
@@ -65,7 +65,7 @@ class Stopwatch:
         self._newest: tuple[int, float] | None = None
 
     def made(self, steps: int) -> None:
-        """Note that so many steps have been made."""
+        """Count steps that have been made."""
         self._newest = (steps, time.perf_counter())
         self._first = self._first or self._newest
 
@@ -89,7 +89,7 @@ class Course:
     after_step: AfterStep | None = None
 
     def end_epoch(self, made: int, loss: float) -> None:
-        """Tell the mean loss of an epoch, which ends after so many steps of this run."""
+        """Print the mean loss of an epoch; `made` is the number of steps that this run has made."""
         print(f"step {self.begin + made}: mean loss {loss:.4f}", flush=True)
         self.after_epoch(self.begin + made, loss)
 

@@ -1,4 +1,4 @@
-"""The techniques of one run as one: the functions that their modules define, each with its value.
+"""Techniques of one run as one: the functions that their modules define, each with its value.
 
 docs/how-it-works/training.md has the table of these functions. Where no technique defines `gradients` or `exchange`,
 the attribute is None, and a step does as it would without techniques.

@@ -1,4 +1,4 @@
-"""The reduction that ran, read from the functions that were traced: what a program asks for is not always what it gets.
+"""Reduction that really ran, read from the traced functions: a program does not always get what it asks for.
 
 TensorFlow warns of NCCL without a GPU and runs a ring, or reduces to one device where it was asked for another way.
 """
@@ -21,7 +21,7 @@ _UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Way in which the gradients of replicas became one."""
+    """Way in which the replicas' gradients are summed."""
 
     kind: str
     """One of `ring`, `nccl`, `hierarchical copy`, `one device`, `servers`, `none`."""
@@ -30,7 +30,7 @@ class Reduction:
 
 
 def reduction_of(functions: Iterable[Any]) -> Reduction:
-    """Return the reduction in functions of a graph (FunctionDef), those of one training and no others."""
+    """Return the reduction in these FunctionDefs, which must be those of one training."""
     nodes = [list(function.node_def) for function in functions]
     everything = [node for each in nodes for node in each]
     if found := _count(node for node in everything if node.op == "NcclAllReduce"):

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,11 +36,11 @@ from tfscale.trainer.training.reductions import Reduction, reduction_of
 from tfscale.trainer.training.traced_functions import TracedFunctions
 
 MOST_SENT = (2 << 30) - (64 << 20)
-"""Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""
+"""Most bytes of examples that a coordinator can send its workers: examples and pipeline are one protobuf message."""
 
 
 def run(plan: Plan) -> None:
-    """Do this task's part of a run. Raises UsageError for what cannot be done here."""
+    """Do this task's part of a run. Raises UsageError for a run that is impossible here."""
     place = read_place(os.environ)
     check_tasks(plan, place.tasks, os.environ.get(data_service.ADDRESS, ""))
     strategy = plan.strategy.load()
@@ -64,7 +63,7 @@ def _evaluate(plan: Plan) -> None:
 
 
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
-    """Train; the task that leads tells the result, and it alone saves the model."""
+    """Train. The task that leads prints the result, and it alone saves the model."""
     if place.leads:
         check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
@@ -98,7 +97,18 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         # TensorFlow's handler refuses servers; on a TPU it would synchronise the host with the cores in each step.
         checkpoints.save_on_sigterm(strategy.cluster_resolver if sum(place.tasks.values()) > 1 else None)
         course = replace(course, after_step=checkpoints.after_step)
-    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
+    run = _Training(
+        plan=plan,
+        course=course,
+        strategy=strategy,
+        program=program,
+        parts=parts,
+        model=model,
+        optimizer=optimizer,
+        dataset=dataset,
+        callbacks=callbacks,
+        traced=TracedFunctions(),
+    )
     trained, reduction = train(run)
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
@@ -108,11 +118,14 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
             save(trained_model, path)
         accuracy = evaluate(keras, program, trained_model, held_out)
         events.end(course.begin + course.steps, accuracy)
-        _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+        result = _result(run, place, global_batch, trained, accuracy, reduction)
+        print(describe(result), flush=True)
+        if plan.json is not None:
+            result.write(plan.json)
 
 
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
-    """Return the examples to train on, and those that are held out. Raises UsageError for more than there can be."""
+    """Return the examples to train on and those held out. Raises UsageError for more than there can be."""
     if plan.examples is None:
         return split(*program.examples(plan.seed))
     try:
@@ -129,7 +142,7 @@ def _is_asynchronous(plan: Plan) -> bool:
     return "SERVING" in plan.strategy.constants
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Training:
     """Everything that a loop needs."""
 
@@ -145,7 +158,7 @@ class _Training:
     traced: TracedFunctions
 
     def reduction(self) -> Reduction | None:
-        """Return the reduction that ran. Call it while the functions of the loop are there: TensorFlow drops others."""
+        """Return the reduction that ran. TensorFlow drops the functions of the loop later: call it before."""
         functions = self.traced.new()
         return None if functions is None else reduction_of(functions)
 
@@ -168,7 +181,7 @@ def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
 
 
 def _after_step(run: _Training) -> list[Any]:
-    """Return a callback that calls the techniques and the checkpoints after each step, if there is one to call."""
+    """Return a callback that calls techniques and checkpoints after each step; none if there is nothing to call."""
     calls = [run.course.after_step] if run.course.after_step else []
     if run.parts.has_after_step:
         calls.insert(0, functools.partial(run.parts.after_step, run.strategy, run.model))
@@ -202,7 +215,7 @@ def _value(entry: Entry, text: str) -> Any:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn the ValueError of a technique that cannot be had here into one line."""
+    """Turn the ValueError of a technique that is impossible here into one line."""
     try:
         yield
     except ValueError as error:
@@ -226,7 +239,7 @@ def _global_batch(plan: Plan, program: ModuleType, replicas: int) -> int:
 
 
 def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
-    """Refuse a batch for which a step would need the same examples more than once, of replicas that share them."""
+    """Refuse a batch for which replicas that share the examples would need an example twice in one step."""
     if batch > examples // together:
         name = "--batch" if plan.global_batch is None else "--global-batch"
         most = f": at most {examples // together}, since {together} replicas share them" if together > 1 else ""
@@ -236,17 +249,14 @@ def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
 
 
 def _result(
-    plan: Plan,
+    run: _Training,
     place: Place,
-    strategy: Any,
-    course: Course,
     global_batch: int,
-    model: Any,
     trained: Trained,
     accuracy: Mapping[str, float],
     reduction: Reduction | None,
 ) -> Result:
-    keras = keras_of(os.environ)
+    keras, plan = keras_of(os.environ), run.plan
     return Result(
         program=plan.program.name,
         strategy=plan.strategy.name,
@@ -257,12 +267,12 @@ def _result(
         keras=f"{keras} {version(keras)}",
         tensorflow=tf.__version__,
         tasks=place.tasks,
-        replicas=strategy.num_replicas_in_sync,
+        replicas=run.strategy.num_replicas_in_sync,
         global_batch=global_batch,
         seed=plan.seed,
-        weights=sum(math.prod(weight.shape) for weight in model.trainable_variables),
-        begin=course.begin,
-        steps=course.steps,
+        weights=sum(math.prod(weight.shape) for weight in run.model.trainable_variables),
+        begin=run.course.begin,
+        steps=run.course.steps,
         seconds=trained.seconds,
         first_steps=trained.first_steps,
         first_steps_seconds=trained.first_steps_seconds,
@@ -273,9 +283,3 @@ def _result(
         reduction_ops={} if reduction is None else reduction.ops,
         saved=[str(path) for path in plan.save],
     )
-
-
-def _tell(result: Result, path: Path | None) -> None:
-    print(describe(result), flush=True)
-    if path is not None:
-        result.write(path)

@@ -1,4 +1,4 @@
-"""Steps of a training: gradients, their exchange, and the update; one caller for `fit`, one for a loop of one's own.
+"""Steps of a training: gradients, their exchange, and the update; called by `fit` or by a custom loop.
 
 Without techniques a step does as Keras does. The optimizer then sums the gradients of all replicas itself; a technique
 with an `exchange` takes its place, so that nothing is summed twice.
@@ -45,7 +45,7 @@ def fit_model(model: Any, parts: Parts) -> Any:
 
 
 def custom_step(strategy: Any, model: Any, optimizer: Any, loss: Any, parts: Parts) -> Any:
-    """Return a function of a distributed iterator that makes one step; it returns the mean loss of the global batch.
+    """Return a function that makes a step with a batch of its iterator, and returns the global mean loss.
 
     Args:
         strategy: made the model and the optimizer in its scope.
@@ -83,7 +83,7 @@ def apply(
     variables: Sequence[Any],
     exchange: Callable[[list[Any]], list[Any]] | None,
 ) -> None:
-    """Sum the gradients over the replicas, by `exchange` if there is one, and apply them; in a replica's context."""
+    """Sum the gradients over the replicas, by `exchange` if there is one, and apply them, as one replica."""
     pairs = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
     gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
     if not _is_keras_3(optimizer) and hasattr(optimizer, "get_unscaled_gradients"):
@@ -105,7 +105,7 @@ def apply(
 
 
 def _exchanged(optimizer: Any, gradients: list[Any], exchange: Callable[[list[Any]], list[Any]]) -> list[Any]:
-    """Exchange gradients of the loss itself, not of the scaled one: a technique may remember them beyond a scale."""
+    """Exchange the gradients of the unscaled loss: a technique may keep them while the scale changes."""
     if not _is_keras_3(optimizer) or not hasattr(optimizer, "inner_optimizer"):
         return exchange(gradients)
     scale = loss_scale(optimizer)
@@ -114,7 +114,7 @@ def _exchanged(optimizer: Any, gradients: list[Any], exchange: Callable[[list[An
 
 
 def loss_scale(optimizer: Any) -> Any:
-    """Return the factor by which the loss is multiplied before its gradients are taken: 1 but for float16."""
+    """Return the factor that multiplies the loss before its gradients are computed: 1 except for float16."""
     one = tf.constant(1.0)
     if _is_keras_3(optimizer):
         return optimizer.scale_loss(one)

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 from pathlib import PurePath
 
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.probe_status import ProbeStatus
 

@@ -14,9 +14,9 @@ import numpy as np
 from tfscale.console.analysis.baselines.baseline import OWN, PARTS, Baseline, BaselineStore
 from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Trained, Work, changes, is_all_known
 from tfscale.console.analysis.baselines.step_blocks import NEWEST, WARM_UP, StepBlocks
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, moment, plural, step_time, times

@@ -16,9 +16,9 @@ from tfscale.console.analysis.causes.cause_rules import (
 )
 from tfscale.console.analysis.causes.cause_words import with_causes
 from tfscale.console.analysis.causes.vitals import NO_VITALS, Samples
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_words import sets_of
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus

@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import median
 
 from tfscale.console.analysis.condition.stillness import Stillness, stillness_of
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.probe_status import ProbeState
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfscale.console.analysis.process.process_facts import reasons_to_stand_still
-from tfscale.console.analysis.tasks.observed_task import IDLE_CORES, ObservedTask
+from tfscale.console.analysis.condition.standing_reasons import reasons_to_stand_still
+from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
 from tfscale.core.records.probe_status import ActivityKind
 from tfscale.core.text import exit_clause
 

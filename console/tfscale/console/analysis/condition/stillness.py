@@ -15,8 +15,8 @@ from tfscale.console.analysis.condition.process_doing import (
     Doing,
     doing,
 )
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import (
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import (
     alone_in_evaluation,
     between_steps,
     how_it_evaluates,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.failure.task_failure import CLOCK_DOUBT
 from tfscale.core.log_clues import PEER

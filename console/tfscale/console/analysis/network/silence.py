@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.network.outages import Outages
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records.diagnosis import Diagnosis
@@ -30,7 +31,7 @@ _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
 
 
-class SilenceWatch:
+class SilenceWatch(Detector):
     """Watch of who hears whom."""
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -52,12 +53,13 @@ class SilenceWatch:
         """Hosts that did so until a moment ago: (since when, when the console reached it again)."""
         self.outages = Outages()
 
-    def fold(self, task: str, frame: Frame) -> None:
-        """Take in a frame of a task's agent."""
+    def observe(self, task: str, frame: Frame) -> None:
+        """Keep the newest facts of a task's agent."""
         self._newest[task] = (frame.at, frame.misses_neighbour, frame.counters)
 
-    def diagnose(self, tasks: Mapping[str, ObservedTask], now: float) -> list[Diagnosis]:
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return who is cut off from the others or from the console."""
+        tasks, now = view.by_name, view.now
         lost = [task for task in tasks.values() if task.since is not None and not task.up]
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
         found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
@@ -66,6 +68,11 @@ class SilenceWatch:
         self.outages.note([each for each in found if each.kind == "cut_off"], now)
         self.outages.note_stopped(tasks.values(), now)
         return found
+
+    def explain(self, view: ClusterView) -> list[Diagnosis]:
+        """Return all findings, all crashes that followed from one outage as one."""
+        crashes = [each for each in view.found if each.kind == "crash"]
+        return [*(each for each in view.found if each.kind != "crash"), *self.outages.explain(crashes)]
 
     def _note_returns(self, silent: Mapping[str, float], now: float) -> None:
         back = {name: (since, now) for name, since in self._silent.items() if name not in self._lost}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from statistics import median
 
+from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.network.link_memory import LinkFigures, LinkMemory
 from tfscale.console.analysis.stragglers.straggler_rule import severity_of
 from tfscale.core.records.diagnosis import Diagnosis
@@ -60,7 +61,7 @@ class _Compared:
         return self.own.lost >= lost and self.own.lost >= 5 * median(other.lost for other in self.others)
 
 
-class SlowLinks:
+class SlowLinks(Detector):
     """Watch of the links between hosts: it names those that are slow or lossy beside the others."""
 
     def __init__(self) -> None:
@@ -70,14 +71,14 @@ class SlowLinks:
         self._told: dict[_Key, Diagnosis] = {}
         """Newest diagnosis of each link that is named."""
 
-    def fold(self, task: str, frame: Frame) -> None:
-        """Take in a frame of a task's agent."""
+    def observe(self, task: str, frame: Frame) -> None:
+        """Keep the newest facts of a task's agent."""
         if frame.link_use is None:
             self._newest.pop(task, None)
         else:
             self._newest[task] = (frame.at, frame.link_use, frame.counters)
 
-    def diagnose(self) -> list[Diagnosis]:
+    def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
         """Return one open `slow_link` for each task with a way to a peer that is slow or lossy."""
         fresh = self._read()
         figures = {key: link.figures() for key, link in self._links.items()}

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.baselines.run_facts import Trained, changes
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.restarts.restart_words import Cost, Expected
 from tfscale.console.analysis.restarts.step_rate import StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import NewestSteps
 from tfscale.console.analysis.tasks.hangs import EVENT, STEPS
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import TaskState

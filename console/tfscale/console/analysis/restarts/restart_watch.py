@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tfscale.console.analysis.baselines.run_facts import Trained
 from tfscale.console.analysis.baselines.step_blocks import WARM_UP
+from tfscale.console.analysis.detector import ClusterView, Detector
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.restarts.pending_restart import (
     Attempt,
     Gap,
@@ -27,7 +29,6 @@ from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, RateBlocks
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import ALL, NewestSteps
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role, subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import TaskState
@@ -51,7 +52,7 @@ class Circumstances:
     """Global steps that one step makes here."""
 
 
-class RestartWatch:
+class RestartWatch(Detector):
     """Memory of the rate of steps, and of restarts that are not measured yet."""
 
     def __init__(self, tasks: Sequence[ObservedTask]) -> None:
@@ -79,8 +80,16 @@ class RestartWatch:
         self._trained: Trained | None = None
         self._pending: Pending | None = None
 
-    def fold(self, steps: NewestSteps | None, known: Circumstances) -> list[Diagnosis]:
-        """Take in the newest steps, and return the restart that is measured now: at most one."""
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return the restart whose cost and gain have been measured since the last evaluation: at most one."""
+        stragglers = [each for each in view.found if each.kind == "straggler"]
+        trained = view.trained
+        if view.steps.is_asynchronous and trained is not None:
+            # Facts are of the one worker whose steps stand for all, and that may be another one since.
+            trained = replace(trained, facts=replace(trained.facts, hosts=()))
+        return self._measure(view.steps.newest, Circumstances(view.now, stragglers, trained, view.steps.local_steps))
+
+    def _measure(self, steps: NewestSteps | None, known: Circumstances) -> list[Diagnosis]:
         before = self._steps
         if steps is None or (before and before.attempt != steps.attempt and not steps.paces):
             return []

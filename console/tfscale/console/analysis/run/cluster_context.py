@@ -11,14 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 from tfscale.console.analysis.baselines.baseline import BaselineStore
-from tfscale.console.analysis.baselines.run_facts import RunIdentity, Trained, Work
+from tfscale.console.analysis.baselines.run_facts import RunIdentity, Work
 from tfscale.console.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
-from tfscale.console.analysis.causes.cause_tracker import CauseTracker, Compared
+from tfscale.console.analysis.causes.cause_tracker import CauseTracker
 from tfscale.console.analysis.causes.vitals import Samples, Vitals
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import by_severity
 from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.goodput import Goodput
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import SaturationWatch
@@ -27,7 +29,6 @@ from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_table import StepTable
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
@@ -50,8 +51,8 @@ _ROWS, _FEWEST_ROWS = 60, 20
 20 steps at least)."""
 
 
-class ClusterContext:
-    """Fold of the counters of all tasks, which are evaluated together with the steps."""
+class ClusterContext(Detector):
+    """Memory of the counters of all tasks, which are judged together with the steps."""
 
     def __init__(self, spec: ClusterSpec, baselines: BaselineStore | None = None) -> None:
         self._spec = spec
@@ -64,6 +65,7 @@ class ClusterContext:
         self._turn = 0
         """Evaluations since the last judgement."""
         self._judged: float | None = None
+        self._are_late = False
         """Time of the last judgement of limits, Unix seconds."""
         self._causes = CauseTracker()
         self._saturation = SaturationWatch()
@@ -77,8 +79,8 @@ class ClusterContext:
         self._goodput = Goodput()
         self._shares = TimeShares()
 
-    def fold(self, task: str, frame: Frame) -> None:
-        """Take in the counters and the activities of a frame of a task that the spec knows."""
+    def observe(self, task: str, frame: Frame) -> None:
+        """Keep the counters and the activities of a frame of a task that the spec knows."""
         self._samples[task].add(frame)
         self._identity.fold(task, frame)
         if frame.status.state is TaskState.RUNNING:
@@ -90,6 +92,23 @@ class ClusterContext:
     def describe(self, task: str, description: Description) -> None:
         """Note what the agent of a task says about itself."""
         self._identity.describe(task, description)
+
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return the open slowdowns of all and limits of the cluster, and put the newest steps into the run's time."""
+        found = self.open if view.is_brief_pause else self._judged_now(view)
+        self.charge_standstill(view.found, view.condition)
+        self.count_steps(view.by_name, *view.steps.counted)
+        view.trained = self._slowdown.trained
+        return found
+
+    def _judged_now(self, view: ClusterView) -> list[Diagnosis]:
+        straggles = any(each.kind in ("slow_link", "straggler") for each in view.found)
+        at_work, late = view.condition.may_be_judged, view.steps.late
+        return self.evaluate(view.steps.window, view.by_name, straggles, at_work, view.now, late)
+
+    def explain(self, view: ClusterView) -> list[Diagnosis]:
+        """Return all findings, stragglers with their causes."""
+        return self._causes.explain(view.found, view.steps.compared, view.by_name, self._samples, view.now)
 
     def charge_standstill(self, diagnoses: Iterable[Diagnosis], condition: ClusterCondition) -> None:
         """Charge the time of a stillness, in the goodput, to the gravest of the `diagnoses` that explains it."""
@@ -104,24 +123,9 @@ class ClusterContext:
         return self._goodput.spent(self._ran)
 
     @property
-    def trained(self) -> Trained | None:
-        """Training that the newest steps belong to; None before a step."""
-        return self._slowdown.trained
-
-    def explain(
-        self,
-        diagnoses: Sequence[Diagnosis],
-        groups: Sequence[Compared],
-        tasks: Mapping[str, ObservedTask],
-        now: float,
-    ) -> list[Diagnosis]:
-        """Return the diagnoses at `now`, Unix seconds, stragglers with their causes."""
-        return self._causes.explain(diagnoses, groups, tasks, self._samples, now)
-
-    @property
     def open(self) -> list[Diagnosis]:
         """The slowdowns of all and the limits of the cluster, as they were judged last."""
-        return [*self._slowdown.open, *self._saturation.open]
+        return [*self._slowdown.open, *self._saturation.open, *self._speeds.wrong]
 
     def evaluate(
         self,
@@ -144,11 +148,11 @@ class ClusterContext:
             self._saturation.clear()
             self._vitals.clear()
             self._judged = None
-            return self._slowdown.open
-        if self._judged is not None and 0 <= now - self._judged < PERIOD:
+            return self.open
+        is_late_anew, self._are_late = bool(late) and not self._are_late, bool(late)
+        if not is_late_anew and self._judged is not None and 0 <= now - self._judged < PERIOD:
             self._turn += 1
             self._condense(self._batches[self._turn :][:1])
-            limits = self._saturation.open
         else:
             self._condense(self._batches[:1] if self._vitals else self._batches)
             self._judged, self._turn = now, 0
@@ -158,8 +162,8 @@ class ClusterContext:
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
-        return [*self._slowdown.open, *limits, *self._speeds.wrong]
+            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
+        return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats, Integers
 from tfscale.console.analysis.steps.phases import waits
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.records.probe_status import Activity, ActivityKind
 
 PRODUCTIVE, PYTHON = "productive", "python"

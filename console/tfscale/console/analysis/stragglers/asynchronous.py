@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import NewestSteps, Paced
@@ -18,7 +19,6 @@ from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.console.analysis.stragglers.async_pace import Pace, PaceWatch
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, ShortHistory
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import StepBatch
@@ -76,7 +76,7 @@ class AsynchronousWorkers:
         one = self._counted
         return (StepTable(), (), "") if one is None else (self._tables[one], (one,), one)
 
-    def judge(self, tasks: dict[str, ObservedTask]) -> None:
+    def judge(self, tasks: Mapping[str, ObservedTask]) -> None:
         """Compare the paces of the workers that run, and find the stragglers among them."""
         running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
@@ -149,12 +149,12 @@ class AsynchronousWorkers:
         updates = [Updates.of(*table.since(name, at, WARM_UP_STEPS)) for name, table in tables]
         return dict(zip(self._ends, staleness(updates), strict=True))
 
-    def _is_judged(self, subject: str, tasks: dict[str, ObservedTask]) -> bool:
+    def _is_judged(self, subject: str, tasks: Mapping[str, ObservedTask]) -> bool:
         task, reporter = tasks.get(subject_owner(subject)), tasks.get(self._reporters[subject])
         attempt = self._tables[subject].attempt(subject)
         return bool(task and task.running and reporter and reporter.running and reporter.attempt == attempt)
 
-    def _forget_restarted(self, running: Sequence[str], tasks: dict[str, ObservedTask]) -> list[str]:
+    def _forget_restarted(self, running: Sequence[str], tasks: Mapping[str, ObservedTask]) -> list[str]:
         """Drop the history of restarted workers; return the others of `running`."""
         current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
         anew = {name for name, attempt in current.items() if self._attempts.get(name, attempt) != attempt}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.newest_steps import ALL, NewestSteps, Paced
 from tfscale.console.analysis.steps.phases import longest_lag, transfer
@@ -16,7 +17,6 @@ from tfscale.console.analysis.stragglers.pauses import PauseWatch
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, ShortHistory
 from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
-from tfscale.console.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 

@@ -6,12 +6,13 @@ The first failure is the culprit; the others are reported as its consequences.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import (
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import (
     evaluated_alone,
     how_it_evaluates,
     how_it_left,
@@ -38,6 +39,8 @@ _CUT_FELT = 30.0
 """Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
 peer up some ten seconds after its last heartbeat)."""
 
+HOST_MEMORY = "host_memory"
+"""Evidence (`reason`) of a task that the kernel has killed for want of memory."""
 UNREACHED = "unreached"
 """Evidence (`reason`) of a task that ran, but to which the others could not connect."""
 
@@ -64,7 +67,7 @@ class CrashWatch:
     _incidents: list[_Incident] = field(default_factory=list)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def diagnose(self, tasks: dict[str, ObservedTask], now: float) -> list[Diagnosis]:
+    def diagnose(self, tasks: Mapping[str, ObservedTask], now: float) -> list[Diagnosis]:
         """Return one open `crash` for each incident, with the culprit as its subject."""
         for task in tasks.values():
             self._note(task, now)
@@ -98,13 +101,13 @@ class CrashWatch:
         return replace(failure, named=clue.culprit or (self.addresses.get(clue.address) if clue.address else None))
 
 
-def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+def _is_over(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bool:
     """Decide whether the culprit was started again. If it has ended since, that is another incident."""
     first = culprit(incident.failures)
     return tasks[first.task].attempt > (first.generation, first.attempt)
 
 
-def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+def _was_requested(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bool:
     """Decide whether a peer was stopped on request before: its end takes the others down as any death does."""
     first = culprit(incident.failures)
     ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
@@ -112,7 +115,7 @@ def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
     return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
 
 
-def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
+def _described(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float) -> Diagnosis:
     """Return the crash; a worker that left well, or evaluated alone, is its cause where the others failed of that."""
     first = culprit(incident.failures)
     left = left_early(list(tasks.values()))
@@ -138,10 +141,14 @@ def _of_other_program(subject: str, what: str, incident: _Incident, code: int | 
     return replace(crash, evidence={**crash.evidence, "code": code, "signal": None, "reason": OUT_OF_STEP})
 
 
-def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
+def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float) -> Diagnosis:
     first = culprit(incident.failures)
     others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
     begin = f"{first.task} {first.how} at {clock(first.at)}"
+    if first.signal == signal.SIGKILL and first.clue is None and tasks[first.task].is_killed_for_memory:
+        begin = f"{first.task} was killed by the kernel at {clock(first.at)}: its host or its cgroup had no memory left"
+        crash = _crash(first.task, first, others, f"{begin}{_rest(first, others)}")
+        return replace(crash, evidence={**crash.evidence, "reason": HOST_MEMORY})
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
@@ -161,7 +168,7 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     return _crash(subject, first, lost, f"{what}; {_ends(told)} at {clock(first.at)}, {_peers_gone(told)}")
 
 
-def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
+def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, str] | None:
     """Return (subject, what is known) of the task to which the first to fail could not connect, though it ran."""
     named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
     if named is None or not named.up or not first.followed or address is None:
@@ -172,7 +179,7 @@ def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str
     return (named.name, what) if ran else None
 
 
-def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
+def _gone(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask], now: float) -> tuple[str, str] | None:
     """Return (subject, what is known) of the task that was gone for those that failed; None where nothing is known.
 
     A log says that a connection was lost. Whether the task behind it died, its own agent knows.
@@ -200,12 +207,12 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     return first.task, f"it lost the connection to {named}, which {runs}"
 
 
-def _silent(tasks: dict[str, ObservedTask], now: float) -> list[ObservedTask]:
+def _silent(tasks: Mapping[str, ObservedTask], now: float) -> list[ObservedTask]:
     """Return those that meet the others, and whose agents are not heard."""
     return [task for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
 
 
-def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
+def _cut_off(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask]) -> ObservedTask | None:
     """Return the task whose agent was out of contact for some time before the others failed, and is back."""
     if any(not failure.followed for failure in incident.failures):
         return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STARTING, STOPPED, Doing
 from tfscale.console.analysis.condition.stillness import Stillness
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.hang_limits import BUSY, hang_limit
 from tfscale.core.records.diagnosis import Diagnosis

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.out_of_step import missing
 from tfscale.console.analysis.tasks.not_started import why_missing
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.out_of_step import missing
 from tfscale.core.cluster.task import CLUSTER, Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ActivityKind, ProbeState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.log_clues import UNTRAINED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import TaskState

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tfscale.console.analysis.condition import process_doing
 from tfscale.console.analysis.condition.process_doing import UNKNOWN
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role
 from tfscale.core.failure.hang_limits import BUSY, SHORTEST
 from tfscale.core.records.diagnosis import Diagnosis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import Devices, ProbeStatus
 from tfscale.core.text import plural

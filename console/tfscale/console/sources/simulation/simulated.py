@@ -32,6 +32,8 @@ def simulated_spec(workers: int) -> ClusterSpec:
 class SimulatedSource:
     """`workers` equal workers in synchronous training with `faults`, whose times count from `run` on."""
 
+    is_live = True
+
     def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
         """Make the cluster. Raises UsageError where a fault names no task of it."""
         self._spec = simulated_spec(workers)

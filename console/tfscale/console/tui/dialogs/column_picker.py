@@ -11,22 +11,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Region
-from textual.screen import ModalScreen
 from textual.widgets import Static
+from tfscale.console.tui.dialogs.dialog import Dialog
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 
 
-class PickerScreen(ModalScreen[None]):
+class PickerScreen(Dialog[None]):
     """List of all columns; each choice shows at once in the table behind it."""
 
     DEFAULT_CSS = """
     PickerScreen { align: right middle; background: $background 0%; }
-    PickerScreen > VerticalScroll {
-        width: 66; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2; scrollbar-size-vertical: 1;
-    }
-    PickerScreen.ascii > VerticalScroll { border: ascii $secondary; }
+    PickerScreen > .frame { scrollbar-size-vertical: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "the column above", show=False),
@@ -44,15 +40,14 @@ class PickerScreen(ModalScreen[None]):
         pick: Callable[[tuple[str, ...]], Collection[str]],
     ) -> None:
         """Open the list; `pick` shows the columns that it gets and returns those that fit."""
-        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        super().__init__(appearance)
         self._chosen = set(chosen)
         self._placed = placed
-        self._look = appearance
         self._pick = pick
         self._at = 0
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll() as scroll:
+        with VerticalScroll(classes="frame") as scroll:
             scroll.can_focus = False
             yield Static(self._text(), id="columns")
 

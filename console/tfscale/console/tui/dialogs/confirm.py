@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Button, Static
+from tfscale.console.tui.dialogs.dialog import Choice, QuestionDialog
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import elapsed
@@ -33,49 +30,18 @@ class Question:
     """Host on which a restart starts no task; empty: each starts where it is."""
 
 
-class ConfirmScreen(ModalScreen[bool]):
-    """Yes-or-no dialogue; returns the answer."""
+class ConfirmScreen(QuestionDialog[bool]):
+    """Yes-or-no dialogue before a command."""
 
-    DEFAULT_CSS = """
-    ConfirmScreen { align: center middle; background: $background 60%; }
-    ConfirmScreen > Vertical {
-        width: 66; max-width: 90%; height: auto; max-height: 90%;
-        background: $panel; border: round $warning; padding: 1 2;
-    }
-    ConfirmScreen.ascii > Vertical { border: ascii $warning; }
-    ConfirmScreen VerticalScroll { height: auto; max-height: 14; }
-    ConfirmScreen Static { height: auto; }
-    ConfirmScreen Horizontal { height: 1; margin: 1 0 0 0; align-horizontal: right; }
-    ConfirmScreen Button { margin: 0 0 0 2; min-width: 14; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "do it", show=False),
         Binding("n,escape,q", "answer(False)", "leave it", show=False),
-        Binding("left", "app.focus_previous", "the button before", show=False),
-        Binding("right", "app.focus_next", "the button after", show=False),
     ]
 
     def __init__(self, question: Question, appearance: Appearance) -> None:
-        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        choices = [Choice(f"{question.verb.capitalize()} (y)", True, "warning"), Choice("Cancel (esc)", False)]
+        super().__init__(wording(question, appearance), choices, appearance, focused=1)
         self.question = question
-        self._look = appearance
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            with VerticalScroll(can_focus=False):
-                yield Static(wording(self.question, self._look))
-            with Horizontal():
-                yield Button(f"{self.question.verb.capitalize()} (y)", id="yes", variant="warning", compact=True)
-                yield Button("Cancel (esc)", id="no", compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one("#no", Button).focus()
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
-
-    def action_answer(self, answer: bool) -> None:
-        self.dismiss(answer)
 
 
 def wording(question: Question, appearance: Appearance) -> Text:

@@ -7,30 +7,27 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+from tfscale.console.tui.dialogs.dialog import Dialog
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 
 
-class PromptScreen(ModalScreen[str | None]):
+class PromptScreen(Dialog[str | None]):
     """Input line; returns the text, or None if cancelled."""
 
     DEFAULT_CSS = """
-    PromptScreen { align: center middle; background: $background 60%; }
-    PromptScreen > Vertical { width: 72; max-width: 95%; height: auto; background: $panel; border: round $secondary;
-        padding: 0 2; }
-    PromptScreen.ascii > Vertical { border: ascii $secondary; }
+    PromptScreen > .frame { width: 72; }
     PromptScreen Input { height: 1; border: none; padding: 0; background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "leave it", show=False)]
 
     def __init__(self, question: str, appearance: Appearance, value: str = "") -> None:
-        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        super().__init__(appearance)
         self._question = question
         self._value = value
 
     def compose(self) -> ComposeResult:
-        with Vertical():
+        with Vertical(classes="frame"):
             yield Static(self._question, markup=False)
             yield Input(self._value, compact=True)
 

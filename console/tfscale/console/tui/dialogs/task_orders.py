@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,11 @@ from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
-from tfscale.console.tui.screens.stack_screen import StackScreen
+from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.placement.place_rule import MOVABLE
+from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles
@@ -35,7 +37,26 @@ class Orders:
         self._engine = engine
         self._commands = commands
 
-    def ask(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+    def offers(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot | None) -> bool:
+        """Return whether there is something that the order could be about, with these tasks chosen."""
+        if order.subject is Subject.HOST:
+            return snapshot is not None and bool(snapshot.cordoned)
+        return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))
+
+    def ask(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+        """Ask the operator what there is to ask before an order, and send it; `tasks` are those that are chosen."""
+        if order.is_carried:
+            self._ask_argument(order, tasks, snapshot, appearance)
+        elif order.name == "profile":
+            self._ask_profile(tasks, snapshot, appearance)
+        elif order.name == "stack":
+            self._show_stack(tasks[0], appearance)
+        elif order.name == "restart_without":
+            self._ask_without(tasks[0], snapshot, appearance)
+        else:
+            self._ask_gang(order.name, tasks, snapshot, appearance)
+
+    def _ask_gang(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Restart, stop or start tasks, and the tasks that restart with them, if the operator agrees."""
         spec = self._engine.source.spec
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
@@ -44,7 +65,7 @@ class Orders:
         question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
-    def ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:
+    def _ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:
         """Restart the gang without the host of a task, if the operator agrees."""
         touched = tuple(
             view.task
@@ -55,22 +76,28 @@ class Orders:
         question = Question("restart", (task,), touched, snapshot.strategy, snapshot.generation, age, without=host)
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
-    def ask_uncordon(self, snapshot: Snapshot, appearance: Appearance) -> None:
-        """Let tasks be placed again on a cordoned host that the operator names."""
-        lines = "\n".join(f"  {host}: {why}" for host, why in snapshot.cordoned.items())
-        question = f"Uncordon which host? Tasks may be placed there again.\n\n{lines}\n"
-        prompt = PromptScreen(question, appearance, next(iter(snapshot.cordoned), ""))
-        self._app.push_screen(prompt, self._uncordon_answered)
+    def _ask_argument(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+        """Send an order to each of these tasks, or to the lead about a host, with the argument that is entered."""
+        of_host = order.subject is Subject.HOST
+        asked: Sequence[Task | None] = [None] if of_host else tasks
+        lines = [f"{host}: {why}" for host, why in snapshot.cordoned.items()] if of_host else [*map(str, tasks)]
+        question = "\n".join([order.question, "", *(f"  {line}" for line in lines), ""])
+        usual = next(iter(snapshot.cordoned), "") if of_host else order.usual
 
-    def _uncordon_answered(self, host: str | None) -> None:
-        if host:
-            self._app.run_worker(self._uncordon(host.strip()), group="orders")
+        def answered(argument: str | None) -> None:
+            if argument and argument.strip():
+                for task in asked:
+                    self._app.run_worker(self._carry_out(order, task, argument.strip()), group="orders")
 
-    async def _uncordon(self, host: str) -> None:
+        self._app.push_screen(PromptScreen(question, appearance, usual), answered)
+
+    async def _carry_out(self, order: Order, task: Task | None, argument: str) -> None:
         try:
-            await self._commands.uncordon(host)
+            done = await self._commands.carry_out(order, task, argument)
         except CommandError as error:
             self._app.notify(str(error), severity="error", markup=False)
+        else:
+            self._app.notify(done, markup=False)
 
     def _answered(self, question: Question, agreed: bool | None) -> None:
         if agreed and question.without:
@@ -80,7 +107,7 @@ class Orders:
             orders = self._commands.order(question.verb, question.asked, question.generation or 0)
             self._run(orders, question.verb, question.asked, question.generation or 0)
 
-    def ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+    def _ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
         age = checkpoint_age(snapshot, [(task,) for task in tasks])
         names = ", ".join(map(str, tasks))
@@ -133,7 +160,7 @@ class Orders:
             failed = CommandProgressed(source.now(), verb, Stage.FAILED, tasks, generation, str(error))
             self._engine.inbox.put(failed)
 
-    def show_stack(self, task: Task, appearance: Appearance) -> None:
+    def _show_stack(self, task: Task, appearance: Appearance) -> None:
         """Show the Python stacks of a task's threads in a screen of their own."""
         screen = StackScreen(task, appearance)
         self._app.push_screen(screen)

@@ -13,7 +13,7 @@ from tfscale.trainer import tf_internals
 
 
 def repair_symbolic_build(trainer: Any) -> None:
-    """Learn the shapes of a batch from its local part, and those of a generator's batches without reading one.
+    """Learn the shapes of a batch from this worker's part, and of a generator's batches without reading any.
 
     Under several workers Keras averages a PerReplica batch eagerly for that, which raises. A generator does not begin
     anew: the batch, and those that were fetched ahead of it, were never trained on.
@@ -49,7 +49,7 @@ def _first_replica(spec: Any) -> Any:
 
 
 def repair_reduce_per_replica(trainer: Any) -> None:
-    """Average scalar metrics over no axis; Keras averages them over axis 0, which they do not have."""
+    """Average scalar metrics over no axis; Keras averages over axis 0, which a scalar does not have."""
     original = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

@@ -41,7 +41,7 @@ def has_servers(strategy: Any) -> bool:
 
 
 def _repair_size() -> None:
-    """Give data that are on no worker yet no size; Keras asks for it, which raises."""
+    """Give data that are on no worker yet no size: Keras asks for the size, and the question raises an error."""
     adapter = KERAS_ON_SERVERS["TFDatasetAdapter.num_batches"].owner
     original = adapter.num_batches.fget
 
@@ -155,7 +155,7 @@ def _here(model: Any, step: Callable[[Any], Any], iterator: Any) -> Any:
 
 
 def _repair_logs(kind: Any) -> None:
-    """Make an epoch's logs the metrics of all its steps, and not those of the step that ended last."""
+    """Make an epoch's logs the metrics of all its steps, not of the step that ended last."""
     original = kind._get_metrics_result_or_logs
 
     def get_metrics_result_or_logs(self: Any, logs: Any) -> Any:

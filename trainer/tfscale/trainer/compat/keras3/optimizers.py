@@ -101,7 +101,7 @@ def _decay(optimizer: Any, strategy: Any, variables: list[Any]) -> None:
 
 
 def _average(optimizer: Any) -> None:
-    """Move the averages of the variables, and every so many steps overwrite the variables with them."""
+    """Update the averages of the variables, and every few steps overwrite the variables with the averages."""
     # With accumulation these are the updates so far, and not the batches.
     updates, every = tf.convert_to_tensor(optimizer.iterations), optimizer.ema_overwrite_frequency
     averages = optimizer._model_variables_moving_average
@@ -146,7 +146,7 @@ def repair_loss_scale(module: Any) -> None:
 
 
 def _build_outside(optimizer: Any, variables: Any) -> None:
-    """Make an optimizer's variables outside of the function that applies it first.
+    """Make an optimizer's variables before, and outside of, the function that applies the optimizer first.
 
     Keras makes them inside, once for each replica; under MirroredStrategy the function then raises "You must feed a
     value for placeholder tensor".

@@ -11,7 +11,8 @@ import tensorflow as tf
 from tfscale.trainer.compat.keras3.worker_data import FedExecution
 
 IN_FLIGHT = 8
-"""Scheduled executions per worker beyond which the oldest is waited for, so that callbacks are not far ahead."""
+"""Most executions per worker that are scheduled and not over. With more, callbacks would be told of steps long after
+their end; with fewer than 2, a worker would wait for the chief between two executions."""
 
 
 class PendingLogs(Mapping[str, Any], dict[str, Any]):  # type: ignore[metaclass, misc]

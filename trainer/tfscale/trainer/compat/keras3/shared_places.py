@@ -1,4 +1,4 @@
-"""Places of files that all workers of MultiWorkerMirroredStrategy name alike, as one script makes them do.
+"""Files that all workers of MultiWorkerMirroredStrategy write at the same path, as they run the same script.
 
 In a folder that the workers share, the chief's file stays, and another worker's never replaces it. Where a worker has
 the place to itself (a disk of its own, or another path, as TensorFlow's guide has it), its file is there as it asked.
@@ -22,22 +22,23 @@ from typing import Any
 _BEGUN = time.time()
 """An older file is of another run."""
 _BEHIND = 30.0
-"""Seconds by which the chief may finish a file later than another worker (chosen)."""
+"""Seconds by which the chief may finish a file later than another worker. The chief of a busy host is behind by some
+seconds; with minutes, a file of an earlier training in this process would count as the chief's."""
 _Identity = tuple[int, int]
 
 _cluster: Any = None
-"""The strategy that this process shares with others, None before it is made."""
+"""Strategy that this process shares with other workers, None until the strategy is made."""
 _put: dict[Path, _Identity] = {}
-"""Files that this worker has put in place itself, as they were then."""
+"""Files that this worker itself has put in place, with their state at that time."""
 _kept: dict[Path, Path] = {}
-"""This worker's copies of what it wrote last and the chief has, or is about to have, in place."""
+"""This worker's own copies of its newest files, where the chief has put or will put its own file in place."""
 _owned: dict[Path, bool] = {}
 """Answers of `is_own`: a place that is written to again and again keeps its owner."""
 _is_apart = False
 
 
 def watch(tensorflow: Any) -> None:
-    """Note the strategy with which this process becomes one of several workers."""
+    """Remember the strategy with which this process becomes one of several workers."""
     kind = tensorflow.distribute.MultiWorkerMirroredStrategy
     make = kind.__init__
 
@@ -63,7 +64,7 @@ def is_follower() -> bool:
 
 @contextlib.contextmanager
 def apart(name: str) -> Iterator[str]:
-    """Yield where to write what is asked for at this path, and put it there in the end; may be nested."""
+    """Yield a path to write at in place of this path, and move the file to this path in the end; may be nested."""
     global _is_apart
     path = Path(name).resolve()
     staging = None if _is_apart else _staging(path)
@@ -82,7 +83,7 @@ def apart(name: str) -> Iterator[str]:
 
 
 def newest(name: str) -> str:
-    """Return where to read what this worker wrote last: in place, or its own copy until the chief's is there."""
+    """Return where to read this worker's newest file: in place, or its own copy until the chief's file is in place."""
     path = Path(name).resolve()
     copy = _kept.get(path)
     if copy is None or not copy.exists() or (path.exists() and path.stat().st_mtime_ns >= copy.stat().st_mtime_ns):
@@ -91,7 +92,7 @@ def newest(name: str) -> str:
 
 
 def claim(name: str) -> None:
-    """Tell the other workers that the chief writes here; they look when a step has brought all of them together."""
+    """Tell the other workers that the chief writes here: they look once a step has brought all together."""
     mark = _mark(name)
     with contextlib.suppress(OSError):
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +115,7 @@ def _mark(name: str) -> Path:
 
 
 def _staging(path: Path) -> Path | None:
-    """Make a folder beside the path; return None where there can be none, so that Keras's own error is raised."""
+    """Make a folder beside the path; return None where no folder can be made, so that Keras raises its own error."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         return None
     _discard(older_than=time.time() - _BEHIND)
@@ -130,7 +131,7 @@ def _staging(path: Path) -> Path | None:
 
 
 def _place(written: Path, path: Path) -> None:
-    """Move what was written to its path; keep it aside where another process has written there in this run."""
+    """Move a written file to its path; keep it aside where another process has written at this path in this run."""
     if is_chief():
         _move(written, path)
     elif _is_anothers(path):

@@ -27,7 +27,7 @@ class PartialExecution:
 
 
 def loop(step: Callable[[Any], Any]) -> Any:
-    """Return a traced function of an iterator and a number of steps; it runs them and returns the last one's output."""
+    """Return a traced function of an iterator and a number of steps; it returns the output of the last step."""
 
     def steps(iterator: Any, number: Any) -> Any:
         _, outputs = tf.while_loop(
@@ -42,7 +42,7 @@ def loop(step: Callable[[Any], Any]) -> Any:
 
 
 def each(step: Callable[[Any], Any]) -> Any:
-    """Return a traced function of batches; it makes a step with each and returns the last one's output."""
+    """Return a traced function of batches: it makes a step with each batch and returns the output of the last step."""
 
     def steps(*batches: Any) -> Any:
         outputs = None
@@ -60,7 +60,7 @@ def repair(trainer: Any) -> None:
 
 
 def _repair_last_execution(trainer: Any) -> None:
-    """Mark an execution within which the data end with its number of steps."""
+    """Report the true number of steps of an execution in which the data end."""
     kind = trainer.TFEpochIterator
 
     def enumerate_iterator(self: Any) -> Iterator[tuple[int, int, Any]]:

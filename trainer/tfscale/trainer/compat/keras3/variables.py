@@ -39,7 +39,7 @@ def _add_at_once(kind: type, name: str) -> None:
 
 
 def repair_aggregation(core: Any) -> None:
-    """Under CentralStorageStrategy, assign the mean of what the replicas assign; of whole numbers the first one's."""
+    """Assign under CentralStorageStrategy the mean of the replicas' values, or the first of whole numbers."""
     original = core.Variable._map_aggregation
 
     def map_aggregation(self: Any, aggregation: str) -> Any:

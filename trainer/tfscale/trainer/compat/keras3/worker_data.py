@@ -35,7 +35,7 @@ class FedExecution:
 
 
 def read_here(data: Any) -> tf.data.Dataset | None:
-    """Return the data set if it has to be read on the chief, because Python makes it; None for any other."""
+    """Return the data set if Python makes it, so that the chief has to read it; None for any other data set."""
     data = data._original_dataset if isinstance(data, input_lib.DistributedDataset) else data
     return data if isinstance(data, tf.data.Dataset) and _runs_python(data) else None
 
@@ -85,7 +85,7 @@ class WorkerData:
 
 
 class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):  # type: ignore[misc]
-    """Finite data set that repeats without end, and in which each worker begins at another place.
+    """Finite data set that repeats without end; each worker begins at another element.
 
     Every worker has all of the data. If all began at the same place, an epoch would be the first part of the data, once
     for each worker; this way, an epoch of equally fast workers is the whole data set once.

@@ -112,7 +112,7 @@ def _then_bring_home(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bring_home(callback: Any) -> None:
-    """Move a worker's events to where it wants them, unless the chief's are there; later ones are written there."""
+    """Move a worker's events to its callback's folder, and write later ones there, if the chief's are not in it."""
     aside = getattr(callback, "_tfscale_aside", None)
     if aside is None or not is_own(callback.log_dir):
         return

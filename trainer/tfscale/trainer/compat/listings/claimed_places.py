@@ -1,4 +1,4 @@
-"""Places in a cluster that a script claims: index 0 on every host leaves the other places empty for ever."""
+"""Places in a cluster that a script claims: index 0 on every host would leave the other places empty for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 
 def repair(tensorflow: Any) -> None:
-    """Refuse a MultiWorkerMirroredStrategy in another place than the agent's, before it waits for that one's owner."""
+    """Refuse a MultiWorkerMirroredStrategy in another place than the agent's: it would wait for that place's owner."""
     kind = tensorflow.distribute.MultiWorkerMirroredStrategy
     make = kind.__init__
 
@@ -27,7 +27,7 @@ def repair(tensorflow: Any) -> None:
 
 
 def doubt(role: str | None, index: int | None, own: str | None) -> str | None:
-    """Return why a task must not take this place, `own` being its place as its agent names it; None where it may."""
+    """Return why a task must not take this place, None where it may; `own` is the task's place by its agent."""
     own_role, _, own_index = (own or "").partition(":")
     if not own or index is None or role != own_role or str(index) == own_index:
         return None

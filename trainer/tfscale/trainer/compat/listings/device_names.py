@@ -1,4 +1,4 @@
-"""Devices of a strategy: names as `list_physical_devices` gives them, and devices that this host does not have."""
+"""Names of a strategy's devices: names of physical devices, and names of devices that this host does not have."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _logical(match: re.Match[str]) -> str:
 
 
 def refuse_absent(tensorflow: Any) -> None:
-    """Refuse devices that are not here when a strategy is made from a list of them; stock waits for ever."""
+    """Refuse a strategy of devices of which this host does not have all; stock TensorFlow waits for ever."""
     _check(tensorflow.distribute.MirroredStrategy, lambda devices=None, *_, **__: devices)
     _check(
         tensorflow.distribute.experimental.CentralStorageStrategy,

@@ -1,4 +1,4 @@
-"""Lines about a listing that does not run as its book prints it: beside a repair, or in the place of a silent wait.
+"""Lines about a listing that does not run as its book prints it: a line beside a repair, or in place of a silent wait.
 
 Standard library alone: it is loaded where a script ends before it has imported TensorFlow.
 """
@@ -12,16 +12,16 @@ from tfscale.core.log_clues import EXPLAINED
 
 
 class Erratum(ValueError):
-    """Reason for which a listing cannot run as it is printed, and what to write, in one line."""
+    """Error in a listing: why it cannot run as printed, and what to write, in one line."""
 
 
 listeners: list[Callable[[str], None]] = []
-"""Functions that are called with each note; the probe's reports it to the console."""
+"""Functions that are called with each note; that of the probe reports the note to the console."""
 _noted: set[str] = set()
 
 
 def note(sentence: str) -> None:
-    """Say once, on stderr and in the console, what was done in the place of what is printed; the script goes on."""
+    """Say once, on stderr and in the console, what tfscale did in place of a printed line; the script goes on."""
     if sentence not in _noted:
         _noted.add(sentence)
         print(f"tfscale: {sentence}", file=sys.stderr, flush=True)
@@ -30,5 +30,5 @@ def note(sentence: str) -> None:
 
 
 def explain(sentence: str) -> None:
-    """Say why the script cannot go on; agent and console take this line as the reason of its end."""
+    """Say why the script cannot go on; agent and console show this line as the reason of the script's end."""
     print(f"{EXPLAINED}{sentence}", file=sys.stderr, flush=True)

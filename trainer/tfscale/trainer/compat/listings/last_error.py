@@ -29,7 +29,7 @@ _ADVICE = "_tfscale_advice"
 
 
 def advise(error: BaseException, sentence: str) -> None:
-    """Attach the line that is to be said if this error ends the script; the first one stays."""
+    """Attach a line that is printed if this error ends the script; a line that is attached already stays."""
     if not hasattr(error, _ADVICE):
         setattr(error, _ADVICE, sentence)
 
@@ -43,9 +43,9 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def advice(error: BaseException) -> str | None:
-    """Return what to write in the place of what has failed, None where that is not known."""
-    if isinstance(told := getattr(error, _ADVICE, None), str):
-        return told
+    """Return what to write in place of the line that failed, None where tfscale knows no replacement."""
+    if isinstance(attached := getattr(error, _ADVICE, None), str):
+        return attached
     if isinstance(error, Erratum):
         return str(error)
     if isinstance(error, NameError):

@@ -39,13 +39,13 @@ def _noticed(ask: Any) -> Any:
 
 
 def _is_of_script(frame: FrameType | None) -> bool:
-    """Return whether the function of this frame was called by other code than a library that asks for itself."""
+    """Return whether code of the script called the function of this frame, not a library that asks for itself."""
     caller = frame.f_back.f_globals.get("__name__", "") if frame is not None and frame.f_back is not None else ""
     return caller.partition(".")[0] not in ("tfscale", "tensorflow", "keras", "tf_keras")
 
 
 def sentence() -> str | None:
-    """Return the line about a script that has ended without a step, None where it never asked for GPUs in vain."""
+    """Return the line about a script that ended without a step, None unless it asked for a GPU in vain."""
     if not _asked_in_vain or hasattr(sys, "last_value"):  # Python sets this where an error ends the script.
         return None
     return (

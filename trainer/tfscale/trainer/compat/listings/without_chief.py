@@ -15,7 +15,7 @@ from tfscale.trainer.compat.listings.erratum import note
 
 _SERVING = ("worker", "ps")
 _servers: list[Any] = []
-"""Servers of this process: the script's own, and worker 0's, which lives as long as the process."""
+"""Servers of this process: the script's own, and the server of worker 0, which lives as long as the process."""
 
 
 def repair(tensorflow: Any) -> None:
@@ -32,7 +32,7 @@ def repair(tensorflow: Any) -> None:
 
 
 def _notice_servers(kind: Any) -> None:
-    """Notice the script's own servers, and say where a task joins one that no coordinator will ever use."""
+    """Notice the servers that the script makes, and say so where a task joins a server that no coordinator will use."""
     make, join = kind.__init__, kind.join
 
     @functools.wraps(make)
@@ -55,7 +55,7 @@ def _notice_servers(kind: Any) -> None:
 
 
 def _coordinator(resolver: Any) -> Any:
-    """Return the resolver of a coordinator. A task that only has to serve does not return: it serves until its end."""
+    """Return the resolver of a coordinator; in a task that only serves, serve and never return."""
     cluster, role, index = resolver.cluster_spec(), resolver.task_type, resolver.task_id
     if _servers or role not in _SERVING or not {*_SERVING} <= {*cluster.jobs} or "chief" in cluster.jobs:
         return resolver
@@ -72,7 +72,7 @@ def _coordinator(resolver: Any) -> Any:
 
 
 def _free_address(worker: str) -> str:
-    """Return an address on the host of worker 0, which is this one, that the other tasks can reach."""
+    """Return a free address on this host, which is worker 0's, that other tasks can reach."""
     host = worker.rpartition(":")[0]
     with socket.socket() as probe:
         probe.bind(("", 0))

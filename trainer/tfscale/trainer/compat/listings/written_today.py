@@ -32,7 +32,7 @@ def instead_of(module: str, name: str) -> str | None:
 
 
 def _public(module: str) -> str | None:
-    """Return how scripts write a module's name, None for one that is not TensorFlow's or Keras's."""
+    """Return the name of a module as scripts write it, None for a module that is neither TensorFlow's nor Keras's."""
     for prefix, written in _PREFIXES:
         if module == prefix or module.startswith(f"{prefix}."):
             return written + module[len(prefix) :].replace(".v2", "")

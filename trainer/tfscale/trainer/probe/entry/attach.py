@@ -20,20 +20,20 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 
 def attach(module: str) -> None:
     """Repair and hook into what was just imported: TensorFlow, or a part of Keras."""
-    repairs.repair(sys.modules[module], on_fault=lambda fault: probe().note_fault(fault))
+    repairs.repair(sys.modules[module], on_fault=lambda fault: probe().report_fault(fault))
     if module == "tensorflow":
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show
-        erratum.listeners.append(lambda sentence: probe().note(sentence))
+        erratum.listeners.append(lambda sentence: probe().report_note(sentence))
         if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
-            probe().note(_ALONE)
+            probe().report_note(_ALONE)
         probe().install()
     elif module not in REPAIRED:
         probe().install_keras(module)
 
 
 def probe() -> Probe:
-    """Return the probe of this process, which reports to its agent where there is one."""
+    """Return the probe of this process. Under an agent it reports to the agent."""
     global _probe
     if _probe is None:
         identity = Identity.from_environment() if agent_variable("TFSCALE_REPORT") else None
@@ -44,5 +44,5 @@ def probe() -> Probe:
 
 
 def attached() -> Probe | None:
-    """Return the probe of this process, None where nothing has asked for one: no agent, and no `measure`."""
+    """Return the probe of this process, None if neither an agent nor `measure` has asked for one."""
     return _probe

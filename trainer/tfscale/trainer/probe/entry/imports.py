@@ -67,7 +67,7 @@ def after_import(attach: Callable[[str], None]) -> None:
 
 
 class _AfterImport:
-    """Finder that leaves finding to others, and adds a call to the loading of some modules."""
+    """Finder that finds nothing itself, and adds a call to the loading of some modules."""
 
     def __init__(self, waiting: set[str], attach: Callable[[str], None]) -> None:
         self._waiting = waiting

@@ -1,4 +1,4 @@
-"""Runs of functions that XLA compiles: no stamp can be inside, so such a run is measured from outside, as a whole."""
+"""Runs of functions that XLA compiles. Such a run has no stamps inside, so it is measured as a whole."""
 
 from __future__ import annotations
 

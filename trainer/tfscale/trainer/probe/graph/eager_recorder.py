@@ -32,9 +32,10 @@ class EagerRecorder:
         self.entered = 0
         """Number of collectives entered."""
         self.is_between_steps = False
-        """True while eager code is inside a collective that is no part of a step, also after that has failed."""
+        """True while eager code is inside a collective outside of all steps; also after such a collective has
+        failed."""
         self.current_run: TracedRun | None = None
-        """Run that goes on; functions that are traced meanwhile belong to it."""
+        """Run that goes on; a function that is traced meanwhile belongs to this run."""
 
     def drain(self) -> list[Span]:
         """Return the spans since the last call."""
@@ -50,7 +51,7 @@ class EagerRecorder:
         return result
 
     def reduction(self, call: Callable[[], Any], handed: Any, distribution: Distribution, gathers: bool) -> Any:
-        """Record `call`, which reduces or `gathers` the tensors that are `handed` to it."""
+        """Record `call`, which reduces or `gathers` the tensors in `handed`."""
         meets, in_run = distribution.replicas > 1, self.current_run is not None
         self.entered += meets
         self.is_between_steps = meets and not in_run
@@ -64,7 +65,7 @@ class EagerRecorder:
         return result
 
     def run(self, call: Callable[[], Any], run: TracedRun, place: RunPlace) -> Any:
-        """Record `call`, which is a step or a part of one at this place of the program."""
+        """Record `call`, a step or a part of one at this place of the program."""
         self.current_run = run
         begin = time.time()
         try:

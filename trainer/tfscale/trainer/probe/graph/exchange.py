@@ -1,4 +1,4 @@
-"""Tensors that a function on a worker fetches from parameter servers and sends to them, read from its graph.
+"""Tensors that a function on a worker fetches from parameter servers or sends to them, read from the function's graph.
 
 An op that uses a variable runs on the server that holds it, and so do ops that are colocated with it; all others run on
 the worker. A tensor travels once to each place where it is used.
@@ -39,7 +39,7 @@ class Exchange:
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     first: list[tuple[tf.Tensor, tf.Operation]] = field(default_factory=list)
-    """Fetched variables that this graph has not changed before, each with an op that uses it."""
+    """Fetched variables that the graph has not changed before, each with an op that uses the variable."""
 
     def __bool__(self) -> bool:
         return bool(self.pulled or self.pushed)
@@ -89,7 +89,7 @@ class _Places:
 
 
 def _origin(handle: Any) -> Any:
-    """Return the eager tensor that a graph has captured as this one."""
+    """Return the eager tensor that the graph has captured as this handle."""
     while tf.is_symbolic_tensor(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outside for outside, inside in captures if inside is handle), None)
@@ -117,7 +117,7 @@ def _uses(operations: Iterable[tf.Operation], places: _Places) -> list[tuple[tf.
 
 
 def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Return the reads of variables that this graph has changed before, for which they wait."""
+    """Return the reads that wait because this graph has changed their variable before."""
     changed: set[int] = set()
     late: set[tf.Operation] = set()
     updates = set(variable_updates(operations))
@@ -131,7 +131,7 @@ def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
 
 
 def arrived(fetched: Iterable[tuple[tf.Tensor, tf.Operation]]) -> list[tf.Operation]:
-    """Return ops of the worker that are done when these tensors are there.
+    """Return ops of the worker that are done when the fetched tensors have arrived.
 
     Each is placed with an op that uses the tensor, so that the tensor does not travel a second time.
     """

@@ -1,4 +1,4 @@
-"""Graphs that leave the process, or that others rewrite: there our op does nothing, or is not there.
+"""Graphs that leave the process or are rewritten by others: in these the op of the stamps does nothing, or is removed.
 
 A GraphDef with our op cannot be loaded or converted elsewhere, and nobody would read what it writes.
 """
@@ -18,7 +18,7 @@ _WRITE = (staging_area.OP, ring.OP)
 
 
 def write_nothing(graph_def: Any) -> set[str]:
-    """Turn the ops of a GraphDef that write rows into ops that do nothing; return the functions that had any."""
+    """Replace the ops of a GraphDef that write rows by ops that do nothing; return the functions that had such ops."""
     _empty_all(graph_def.node)
     return {each.signature.name for each in graph_def.library.function if _empty_all(each.node_def)}
 
@@ -70,7 +70,7 @@ def _empty_all(nodes: Iterable[Any]) -> bool:
 
 
 def _empty(node: Any) -> None:
-    """Turn an op into one that does nothing, after the same ops as before."""
+    """Replace an op by one that does nothing and waits for the same ops."""
     before = dict.fromkeys("^" + source.lstrip("^").partition(":")[0] for source in node.input)
     node.op = "NoOp"
     node.input[:] = before
@@ -79,5 +79,5 @@ def _empty(node: Any) -> None:
 
 @functools.cache
 def leave_out_when_vectorized() -> None:
-    """Let `tf.vectorized_map` leave stamps out: it makes one op of a whole batch, and does not know ours."""
+    """Let `tf.vectorized_map` leave stamps out: it makes one op of a whole batch, and has no rule for a stamp."""
     RegisterPFor(ring.OP)(lambda _: tf.no_op())

@@ -25,7 +25,7 @@ _REPLICA = re.compile(r"/replica_\d+")
 
 
 class _Check(NamedTuple):
-    """Check of one local replica's gradients; `names` are of the variables that are checked, empty where unknown."""
+    """Check of one local replica's gradients. `names` are the checked variables, empty where unknown."""
 
     site: Site
     replica: int
@@ -34,7 +34,7 @@ class _Check(NamedTuple):
 
 
 class GradientChecks:
-    """Checks of the graphs of this process, and what they have found until it is read."""
+    """Checks of all graphs of this process, and the gradients that were not finite until these are read."""
 
     def __init__(self, kinds: RowKinds) -> None:
         self._kinds = kinds
@@ -42,23 +42,23 @@ class GradientChecks:
         self._found: list[NonFinite] = []
         self._lock = threading.Lock()
 
-    def add(self, buffer: RowBuffer, site: Site, handed: Any, run: TracedRun | None) -> list[tf.Operation]:
-        """Check what each local replica hands to a reduction in a run, and return the ops that do.
+    def check(self, buffer: RowBuffer, site: Site, handed: Any, run: TracedRun | None) -> list[tf.Operation]:
+        """Check the gradients that each local replica hands to a reduction in a run, and return the ops of the checks.
 
         None where nothing is exchanged, or no gradients were computed so far: what is handed over is something else.
         """
         if run is None or not run.gradients or not site.collective:
             return []
-        made = [self._check(buffer, site, *each, run) for each in enumerate(replica_gradients(handed))]
+        made = [self._check_replica(buffer, site, *each, run) for each in enumerate(replica_gradients(handed))]
         return [op for op in made if op is not None]
 
-    def _check(
+    def _check_replica(
         self, buffer: RowBuffer, site: Site, replica: int, gradients: list[tf.Tensor | None], run: TracedRun
     ) -> tf.Operation | None:
         checked = {index: each for index, each in enumerate(gradients) if each is not None and each.dtype in _CHECKED}
         if not checked:
             return None
-        kind = self._kinds.add([])
+        kind = self._kinds.new_kind([])
         if (op := buffer.check(kind, list(checked.values()))) is None:
             return None
         names = _names(run, len(gradients))
@@ -74,7 +74,7 @@ class GradientChecks:
             return any(not check.site.overlaps_updates for check in self._by_kind.values())
 
     def taken_out(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows without those of checks, which are kept until they are drained."""
+        """Return the rows without those of checks; the latter are kept until `drain`."""
         if not self._by_kind or not len(rows):
             return rows
         of_checks = np.isin(rows[:, 0], list(self._by_kind))
@@ -105,6 +105,6 @@ def _name(source: Any) -> str:
 
 
 def _names(run: TracedRun, count: int) -> tuple[str, ...]:
-    """Return the names of so many variables whose gradients a run has computed; none where they may be others."""
+    """Return the names of `count` variables whose gradients a run has computed; empty if they are ambiguous."""
     candidates = {names for names in run.variables if len(names) == count}
     return candidates.pop() if len(candidates) == 1 else ()

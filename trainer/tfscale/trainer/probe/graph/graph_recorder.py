@@ -84,7 +84,7 @@ class GraphRecorder:
 
     @property
     def current_run(self) -> TracedRun | None:
-        """Run that the graph being traced, or one around it, belongs to."""
+        """Run of the graph that is being traced, or of a graph around it."""
         graph: Any = tf.compat.v1.get_default_graph()
         while graph is not None:
             if (run := self._runs.get(id(graph))) is not None:
@@ -129,8 +129,8 @@ class GraphRecorder:
             self._writer.write(graph, self._made_buffer)
 
     def write_later(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
-        """Write a span of these stamps and numbers together with those of its graph, once this is traced."""
-        self._writer.add(site, *values)
+        """Write a span of these stamps and numbers with the other spans of its graph, once the graph is traced."""
+        self._writer.write_later(site, *values)
 
     def input(self, call: Callable[[], Any]) -> Any:
         """Record `call`, which asks for a batch."""
@@ -148,7 +148,7 @@ class GraphRecorder:
         return result
 
     def reduction(self, call: Callable[[], Any], handed: Any, distribution: Distribution, gathers: bool) -> Any:
-        """Record `call`, which reduces or `gathers` the tensors that are `handed` to it."""
+        """Record `call`, which reduces or `gathers` the tensors in `handed`."""
         if not self._can_stamp():
             return call()
         begun: _Begun | None = None
@@ -163,7 +163,7 @@ class GraphRecorder:
         return result
 
     def run(self, call: Callable[[], Any], run: TracedRun, place: RunPlace) -> Any:
-        """Record `call`, which is a step or a part of one at this place of the program."""
+        """Record `call`, a step or a part of one at this place of the program."""
         if not self._can_stamp():
             return call()
         graph = tf.compat.v1.get_default_graph()
@@ -203,14 +203,14 @@ class GraphRecorder:
             run.variables += [] if sources is None else [with_gradients(sources, gradients)]
         elif self._can_stamp():
             stamp = self._made_buffer().stamp(dense_tensors(gradients))
-            self._writer.add(self._sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
+            self._writer.write_later(self._sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _end_input(self, begun: _Begun, result: Any) -> Any:
-        """Return the batch such that it is used after the stamp of its end."""
+        """Stamp the end of the input, and return the batch such that it is used only after this stamp."""
         made = _made_in(begun.stamp.graph, result)
         end = begun.buffer.stamp(made, carrier=next(iter(made), None))
         begun.site.examples, more = count_examples(result)
-        self._writer.add(begun.site, begun.stamp, end, *more)
+        self._writer.write_later(begun.site, begun.stamp, end, *more)
         return after(end, result, whole=begun.buffer.delays_whole_batch(made))
 
     def _begin_reduction(self, handed: Any, distribution: Distribution, gathers: bool) -> _Begun:
@@ -224,7 +224,7 @@ class GraphRecorder:
         buffer, site, begin = begun
         made, run = _made_in(begin.graph, result), self.current_run
         # A check that came after the end of its step would be told of the next one.
-        checks = self.gradient_checks.add(buffer, site, handed, run)
+        checks = self.gradient_checks.check(buffer, site, handed, run)
         end = buffer.stamp([*(exchanges or made), begin, *checks]) if site.collective else begin
         if run is not None:
             run.reductions.append(Reduction(site, dense_tensors(result), end))
@@ -232,7 +232,7 @@ class GraphRecorder:
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.
         ready = begin if replica or not site.local else end
-        self._writer.add(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
+        self._writer.write_later(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
     def _stamp_gradients(self, site: Site, graph: Any, run: TracedRun) -> None:
         """Stamp the gradients of each of several replicas in a micro-batch, which reduces nothing."""
@@ -248,7 +248,7 @@ class GraphRecorder:
     def _write_ready(self, buffer: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
         stamps = [buffer.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
-            self._writer.add(self._sites.traced(Kind.READY, replica=index, reduction=site), ready)
+            self._writer.write_later(self._sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
@@ -265,7 +265,7 @@ class GraphRecorder:
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
         end = self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)])
-        self._writer.add(site, *run.begun, end)
+        self._writer.write_later(site, *run.begun, end)
 
     def _is_in_xla(self) -> bool:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))

@@ -27,11 +27,11 @@ class _Surroundings(threading.local):
 
 
 class Recorder:
-    """Recorder of what the hooks see, until it is read. TensorFlow's own errors pass through.
+    """Recorder of the calls that the hooks see, with spans and rows until these are read.
 
-    `on_failure` is called with a failure of the recorder's own; `on_run` when the program first runs or
-    traces a step, in the thread that does it; `on_gradient` when it first computes gradients, which a replica does in
-    a thread of its own.
+    Errors of TensorFlow pass through. `on_failure` is called with a failure of the recorder's own; `on_run` when the
+    program first runs or traces a step, in the thread that does so; `on_gradient` when the program first computes
+    gradients, which a replica does in a thread of its own.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Recorder:
             return self._here().input(call) if is_outermost else call()
 
     def reduction(self, call: Call, handed: Any, distribution: Distribution, gathers: bool = False) -> Any:
-        """Record `call`, which reduces or `gathers` the tensors `handed` to it; its span begins when they are ready."""
+        """Record `call`, which reduces or `gathers` the tensors in `handed`; its span begins when they are ready."""
         with self._within(Kind.REDUCE) as is_outermost:
             return self._here().reduction(call, handed, distribution, gathers) if is_outermost else call()
 
@@ -101,7 +101,7 @@ class Recorder:
         return result
 
     def note_training(self) -> None:
-        """Note that the program computes gradients, wherever it does."""
+        """Note that the program computes gradients."""
         if not self.trains:
             self.trains = True
             with self.switch.own_work():
@@ -130,7 +130,7 @@ class Recorder:
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
-        """Yield whether to record a call of this kind; inside another of the same kind it is part of the other."""
+        """Yield whether to record a call of this kind: inside another of its kind it is a part of that call."""
         if not self.switch.is_on or kind in self._around.kinds:
             yield False
             return

@@ -35,7 +35,7 @@ class RecordingSwitch:
 
     @contextmanager
     def own_work(self) -> Iterator[None]:
-        """Keep a failure in this block, which is the probe's own, from the program."""
+        """Keep a failure in this block from the program: the block is the probe's own work."""
         try:
             yield
         except Exception as error:

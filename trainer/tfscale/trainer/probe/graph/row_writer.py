@@ -20,19 +20,19 @@ class StampedSpan(NamedTuple):
 
 
 class RowWriter:
-    """Writer that keeps the spans of graphs that are being traced, until a graph is complete."""
+    """Writer that keeps the spans of each graph that is being traced until the graph is complete."""
 
     def __init__(self) -> None:
         self.kinds = RowKinds()
         self._unwritten: dict[int, list[StampedSpan]] = {}
         """Spans whose stamps are not written yet, by the id of the graph that is being traced."""
 
-    def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
+    def write_later(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""
         self._unwritten.setdefault(id(values[0].graph), []).append(StampedSpan(site, list(values)))
 
     def has_input(self, graph: Any) -> bool:
-        """Return whether this graph that is being traced, or one around it, has asked for a batch so far."""
+        """Return whether this graph, which is being traced, or a graph around it has asked for a batch so far."""
         while graph is not None:
             if any(span.site.kind is Kind.INPUT for span in self._unwritten.get(id(graph), [])):
                 return True
@@ -59,10 +59,10 @@ class RowWriter:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
-        buffer.write(self.kinds.add(members), values)
+        buffer.write(self.kinds.new_kind(members), values)
 
 
 def _one_run(stamped: list[StampedSpan]) -> list[StampedSpan]:
-    """Make one run of several optimizers that follow one another in a graph: it ends with the last of them."""
+    """Merge the runs of several optimizers that follow one another in a graph: the merged run ends with the last."""
     standalone = [span for span in stamped if span.site.standalone_optimizer]
     return [span for span in stamped if span not in standalone[:-1]]

@@ -21,7 +21,7 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
 
 
 def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
-    """Return the batch such that it depends on the stamp.
+    """Return the batch such that its use waits for the stamp.
 
     All components depend on it if `whole` and of a single replica, otherwise the first component of each replica.
     """
@@ -55,7 +55,7 @@ def _of_replica(leaf: Any, index: int) -> Any:
 
 
 def replica_gradients(handed: Any) -> list[list[tf.Tensor | None]]:
-    """Return the gradient of each variable that each local replica hands to a reduction: of sparse ones their rows."""
+    """Return by local replica the gradients that it hands to a reduction; of a sparse gradient its rows."""
     leaves = tf.nest.flatten(handed)
     width = len(replica_tensors(handed))
     return [[_gradient(_of_replica(leaf, index)) for leaf in leaves] for index in range(width)]
@@ -92,7 +92,7 @@ def wire_type(tensors: Iterable[tf.Tensor]) -> str:
 
 
 def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the bytes of all other tensors, as of the rows that an embedding uses: one float64 scalar, or none."""
+    """Return the bytes of the tensors whose shapes only the run knows: one float64 scalar, or none."""
     others = [tensor for tensor in tensors if not tensor.shape.is_fully_defined()]
     with tf.control_dependencies(None):
         sizes = [tf.cast(tf.size(tensor), tf.float64) * tensor.dtype.size for tensor in others]
@@ -160,7 +160,7 @@ def descendants(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
 
 
 def ops_in(graph: Any, tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
-    """Return the ops from which a graph has these tensors; it has captured those of a graph around it that it uses."""
+    """Return the ops of a graph that make these tensors. A tensor of a graph around it is there as a captured input."""
     captured = {id(outside): inside for outside, inside in getattr(graph, "captures", ())}
     found = [tensor if tensor.graph is graph else captured.get(id(tensor)) for tensor in tensors]
     return {tensor.op for tensor in found if tensor is not None}
@@ -175,7 +175,7 @@ def updates_fed_by(results: set[tf.Operation]) -> bool:
 
 
 def loop_inside(graph: Any, outermost: Container[int]) -> Any:
-    """Return the body of the innermost loop around a graph, up to one of these outermost graphs (ids); else None."""
+    """Return the body of the innermost loop around a graph, searched up to a graph in `outermost` (ids); else None."""
     while graph is not None and id(graph) not in outermost:
         if isinstance(graph, WhileBodyFuncGraph):
             return graph

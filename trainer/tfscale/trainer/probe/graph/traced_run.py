@@ -47,12 +47,12 @@ class Reduction(NamedTuple):
 
     @property
     def ops(self) -> set[tf.Operation]:
-        """Ops from which its graph has the results, once the graph uses them."""
+        """Ops by which the graph of the reduction has its results, once the graph uses the results."""
         return ops_in(self.stamp.graph, self.results)
 
 
 class UnresolvedReductions:
-    """Reductions in another graph than their run: it is unknown yet whether updates of variables wait for these."""
+    """Reductions in another graph than their run: unknown until later is whether updates of variables wait for them."""
 
     def __init__(self) -> None:
         self._reductions: list[Reduction] = []
@@ -62,7 +62,7 @@ class UnresolvedReductions:
         self._reductions += reductions
 
     def resolve(self) -> None:
-        """Decide for all of them whether updates wait, once rows show that their graphs have been traced."""
+        """Decide for each reduction whether updates wait, once rows show that all graphs have been traced."""
         unresolved, self._reductions = self._reductions, []
         for reduction in unresolved:
             reduction.site.overlaps_updates = not updates_fed_by(reduction.ops)
@@ -79,7 +79,7 @@ class TracedRun:
     unsplit: bool = False
     counter: Counter | None = None
     begun: list[tf.Operation] = field(default_factory=list)
-    """Stamp of its begin in a graph that asks for no batch itself."""
+    """Stamp of the run's begin, in a graph that does not itself ask for a batch."""
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""
@@ -88,7 +88,7 @@ class TracedRun:
 
     @property
     def micro_batches(self) -> int:
-        """Micro-batches that a loop inside of the run computes gradients of, one after the other."""
+        """Number of micro-batches whose gradients a loop inside of the run computes, one after the other."""
         return 1 if self.loop is None else iterations(self.loop)
 
 

@@ -1,4 +1,4 @@
-"""Probe's hooks for ParameterServerStrategy: all in the chief, but the one by which other tasks report themselves.
+"""Hooks for ParameterServerStrategy: all in the chief, except the hook by which a worker or server reports itself.
 
     Closure.execute_on                 executes a function on a worker, synchronously in a thread of the chief
     _CoordinatedClosureQueue.get       waits in the worker's thread for the next function
@@ -57,7 +57,7 @@ class ParameterServer:
         self._hook_servers(patches)
 
     def strategy_made(self, strategy: Any) -> None:
-        """Have stamps written on the workers of this strategy, if it is asynchronous."""
+        """Have stamps kept on the workers of this strategy, if it is asynchronous."""
         row = find_strategy([distribution_of(strategy).strategy or ""])
         if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._buffer is None:
             self._buffer = self._recorder.graphs.buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
@@ -87,7 +87,7 @@ class ParameterServer:
         self._stamp_other_bytes(exchange, begun)
 
     def _stamp_other_bytes(self, exchange: Exchange, begun: tf.Tensor) -> None:
-        """Stamp bytes that only the run knows, as those of the rows that an embedding uses."""
+        """Stamp the numbers of bytes that only the run knows, such as those of the rows of an embedding."""
         for tensors, pulls in ((exchange.pulled, True), (exchange.pushed, False)):
             for server, moved in tensors.items():
                 if amount := other_bytes(moved):
@@ -138,7 +138,7 @@ class ParameterServer:
             account.collected(self._recorder.graphs.table_of(rows).spans(self._recorder.sites.all), lost)
 
     def _read(self, worker: Any) -> tuple[np.ndarray, int]:
-        """Return what a worker has staged since its last read, and how many rows were lost."""
+        """Return the rows that a worker has staged since its last read, and how many rows were lost."""
         try:
             with tf.device(worker.device_name), tf_internals.context.executor_scope(worker.executor):
                 return self._buffer.read_worker() if self._buffer is not None else (NO_ROWS, 0)

@@ -17,7 +17,7 @@ _ENDS = ("_exit", "execv", "execve")
 
 
 def before_sudden_end(call: Callable[[], object], seconds: float) -> None:
-    """Call this before each sudden end of this process, for so many seconds; not in processes forked from it."""
+    """Call `call`, for at most `seconds`, before each sudden end of this process; not in processes forked from it."""
     for name in _ENDS:
         setattr(os, name, _preceded(getattr(os, name), call, seconds, os.getpid()))
 
@@ -33,7 +33,7 @@ def _preceded(end: Callable[..., Any], call: Callable[[], object], seconds: floa
 
 
 def _within(call: Callable[[], object], seconds: float) -> None:
-    """Call it in a thread of its own: this one may hold any lock."""
+    """Call `call` in a thread of its own, as the calling thread may hold any lock, and wait at most `seconds`."""
 
     def attempt() -> None:
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""One line that says what to do where no TPU answers, after the long trace of TensorFlow's error."""
+"""Line that says what to do if no TPU answers, printed after the long trace of TensorFlow's error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.trainer.probe.hooks.patches import Method, Patches
 
 
 def install(patches: Patches) -> None:
-    """Say why there is no TPU where a script ends for that reason; TensorFlow is not asked for one out of reach."""
+    """Say why there is no TPU if a script ends for that reason; a TPU out of reach is not asked for."""
 
     def resolve(method: Method, resolver: Any, tpu: Any = None, *args: Any, **kwargs: Any) -> None:
         check(tpu)

@@ -1,4 +1,4 @@
-"""TensorFlow's profile of this process, when its agent asks for one."""
+"""Profile of this process by TensorFlow, made when the agent orders it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def obey(
     send: Callable[[ProfileReport], object],
     wait: Callable[[float], bool],
 ) -> None:
-    """Take the profile that is ordered, in this thread, and send each stage of it.
+    """Take the ordered profile in this thread, and send each stage of it.
 
     `wait` waits for some seconds, and returns True as soon as the process ends.
     """
@@ -54,7 +54,7 @@ def begin(folder: str) -> None:
 
 
 def write(folder: str) -> Path:
-    """End the recording, and return its file, which lies where TensorBoard finds it. Raises ProfileError."""
+    """End the recording, and return its file, in the folder where TensorBoard looks for it. Raises ProfileError."""
     before = set(_files(folder))
     try:
         tf.profiler.experimental.stop()

@@ -1,4 +1,4 @@
-"""Activities of the process beside its steps, noted by hooks as they begin and end."""
+"""Activities of the process outside of its steps, which hooks note when they begin and end."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from tfscale.core.records.probe_status import Activity, ActivityKind
 
 _BRIEF = 0.05
-"""Seconds; brief activities of one kind that took less together, and were over before a report, are in none."""
+"""Seconds. Activities that were over before a report are left out if all of their kind took less than this together:
+a line for each checkpoint of 5 ms would hide what matters; from 50 ms on a step of usual size shows the gap."""
 
 _REMEMBERED = 16
-"""Activities noted by hooks with which inferred ones are compared."""
+"""Number of newest activities from hooks that inferred activities are compared with. An inferred activity is
+reported within seconds, so a few would do; thousands would make each report slow."""
 
 COMPILE, CHECKPOINT, EVALUATION, IDLE = ActivityKind
 _INFERRED = (EVALUATION, IDLE)
@@ -23,7 +25,7 @@ _Key = tuple[ActivityKind, float]
 
 
 class Announcer:
-    """Choice of the activities to report: each that was reported as begun is reported again when it has ended."""
+    """Selection of the activities to report: one that was reported at its begin is reported again at its end."""
 
     def __init__(self) -> None:
         self._lasting: set[_Key] = set()
@@ -61,7 +63,7 @@ class Announcer:
 
 
 class Activities:
-    """Activities that hooks note, in any thread. An activity within one of its kind is part of it."""
+    """Activities that hooks note, in any thread. An activity inside another of its kind is part of the outer one."""
 
     def __init__(self) -> None:
         self._depths: dict[ActivityKind, int] = {}

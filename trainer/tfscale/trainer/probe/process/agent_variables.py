@@ -1,4 +1,4 @@
-"""Variables with which the agent has started this process, also where the script has removed them from `os.environ`."""
+"""Variables that the agent has set for this process, also if the script has removed them from `os.environ`."""
 
 from __future__ import annotations
 

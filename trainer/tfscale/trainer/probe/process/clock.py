@@ -14,7 +14,7 @@ _NARROW = _TOLERANCE / 5
 
 
 def on_new_clock(times: np.ndarray, by: float, now: float) -> np.ndarray:
-    """Return times near `now`, those of the clock before it was set `by` seconds as the new clock would have them."""
+    """Return times near `now` by the new clock: those of the old one are moved by the `by` seconds it was set."""
     return np.where(np.abs(times + by - now) < np.abs(times - now), times + by, times)
 
 
@@ -27,7 +27,7 @@ class ClockWatch:
         """Newest sample, seconds."""
 
     def moved(self) -> float:
-        """Return the seconds by which the wall clock was set since the last call, 0 where it was not."""
+        """Return the seconds by which the wall clock was set since the last call, else 0."""
         before, self.offset = self.offset, self._sample()
         return self.offset - before if abs(self.offset - before) > _TOLERANCE else 0.0
 

@@ -1,4 +1,4 @@
-"""Attempt of a task that this process is, or is a part of."""
+"""Identity of this process: the attempt of a task that it is, or is a part of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Variables that the agent has set in the environment; `socket` is the path at which it listens."""
+    """Variables that the agent has set in the environment; `socket` is the path where the agent listens."""
 
     socket: str
     task: str
@@ -20,8 +20,8 @@ class Identity:
     """Milliseconds from the host's boot until this process began to report; a later process has a larger one."""
 
     def begun(self) -> Identity:
-        """Return the identity of a process that begins to report now."""
-        return replace(self, part=int(time.monotonic() * 1000))
+        """Return the identity of a process that begins to report now, as a part after all earlier ones."""
+        return replace(self, part=max(int(time.monotonic() * 1000), self.part + 1))
 
     @classmethod
     def from_environment(cls) -> Identity:

@@ -1,4 +1,4 @@
-"""Devices that TensorFlow sees in this process, and why there is no GPU among them.
+"""Devices that TensorFlow sees in this process, and the reason if there is no GPU among them.
 
 Asked for only after the program has made steps: until then it may still configure its devices, and whoever asks for
 logical ones initialises them.
@@ -16,7 +16,7 @@ _CACHE = Path("/etc/ld.so.cache")
 
 
 def seen_devices() -> Devices | None:
-    """Return the devices, None where this TensorFlow does not tell them."""
+    """Return the devices of this process, None if TensorFlow cannot list them."""
     try:
         found = len(tf.config.list_physical_devices("GPU"))
         return Devices(found, _own("GPU"), _own("TPU"), "" if found else why_no_gpu())
@@ -25,13 +25,13 @@ def seen_devices() -> Devices | None:
 
 
 def _own(kind: str) -> int:
-    """Return the number of logical devices of this process: in a cluster TensorFlow may list those of others, too."""
+    """Return the number of logical devices of this process; in a cluster TensorFlow may also list those of others."""
     place = tf.config.list_logical_devices("CPU")[0].name.rpartition("/device:")[0]
     return sum(device.name.startswith(f"{place}/device:") for device in tf.config.list_logical_devices(kind))
 
 
 def why_no_gpu() -> str:
-    """Return why TensorFlow has found no GPU where there is one, empty where that is not known."""
+    """Return why TensorFlow has found no GPU, empty if the reason is unknown."""
     build = tf.sysconfig.get_build_info()
     if not (build.get("is_cuda_build") or build.get("is_rocm_build")):
         return "it is built without them: install tensorflow[and-cuda] in the place of this package"
@@ -43,7 +43,7 @@ def why_no_gpu() -> str:
 
 
 def _needed(build: dict[str, str]) -> list[str]:
-    """Return the names of the libraries that it loads before it uses a GPU of NVIDIA."""
+    """Return the libraries that TensorFlow loads before it uses a GPU of NVIDIA."""
     cuda, cudnn = (str(build.get(f"{name}_version", "")).partition(".")[0] for name in ("cuda", "cudnn"))
     if not cuda or not cudnn:
         return []

@@ -1,4 +1,4 @@
-"""Sink that writes reports as JSON lines: the frames that an agent would send, without the host that it samples."""
+"""Sink that writes reports as JSON lines: the frames of an agent, without the samples of the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfscale.trainer.probe.report.step_columns import step_batches
 
 
 class Lines:
-    """Sink that writes one line for each report, flushed at once.
+    """Sink that writes a line for each report, and flushes it at once.
 
     Raises OSError when the file cannot be made. A line that cannot be written ends the writing, with one message.
     """

@@ -22,14 +22,14 @@ class _Fit:
     model: Any = None
     is_over: bool = False
     is_read: bool = False
-    """True once its last state was read: nothing more is reported of it."""
+    """True once the last state of the training was read: nothing more is reported of it."""
 
     @property
     def optimizer(self) -> Any:
         return getattr(self.model, "optimizer", None)
 
     def training(self) -> Training:
-        """Return its state. Waits for a tensor that is still computed, and for a worker that has it."""
+        """Return the state of the training. Waits for a tensor that is not computed yet, and for its worker."""
         logs = fetched(self.logs)
         loss, norm = (_number(logs.get(name), float) for name in ("loss", "grad_norm"))
         return Training(
@@ -43,7 +43,7 @@ class _Fit:
 
 
 class Progress:
-    """References that hooks leave, and that the probe's thread reads: a hook that read numbers would wait for them."""
+    """References that hooks leave to the probe's thread, which reads the numbers: a hook would wait for them."""
 
     def __init__(self) -> None:
         self._fit: _Fit | None = None

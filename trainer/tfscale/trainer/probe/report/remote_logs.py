@@ -15,7 +15,8 @@ from tfscale.core.records.training import Training
 from tfscale.trainer.compat.keras3.scheduler import PendingLogs
 
 _PATIENCE = 0.2
-"""Seconds that a read may take before the last one's result is used in its place (chosen)."""
+"""Seconds that a read may take before an earlier result is used in its place. A worker in reach answers within
+milliseconds; a longer wait would hold back the report of the second."""
 
 
 class RemoteReader:
@@ -26,7 +27,7 @@ class RemoteReader:
         self._newest: Training | None = None
 
     def read(self, make: Callable[[], Training]) -> Training | None:
-        """Return what `make` returns, or where that takes long what it returned last; None before."""
+        """Return the newest result of `make`, an earlier one if this call takes long; None before the first."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._read, args=(make,), name="tfscale-progress", daemon=True)
             self._thread.start()
@@ -45,7 +46,7 @@ def is_remote(logs: Any) -> bool:
 
 
 def fetched(logs: Any) -> Mapping[str, Any]:
-    """Return logs by their names, from the newest step that has ended; empty where there are none."""
+    """Return logs by name, from the newest step that has ended; empty before the first."""
     if isinstance(logs, PendingLogs):
         logs = next(iter(logs.ended()), None)
     if isinstance(logs, tf.distribute.experimental.coordinator.RemoteValue):

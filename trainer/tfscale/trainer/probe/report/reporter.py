@@ -1,4 +1,4 @@
-"""Sink that reports to the agent of this host, over its Unix socket."""
+"""Sink that sends reports to the agent of this host over its Unix socket."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProfileHandler(Protocol):
 
 
 class Reporter:
-    """Sender of reports, in order, to the agent that listens; it keeps the newest while none does."""
+    """Sender of reports, in order, to the agent; while no agent listens, it keeps the newest reports."""
 
     def __init__(self, identity: Identity, on_order: ProfileHandler, capacity: int = 240) -> None:
         self._identity = identity
@@ -48,7 +48,7 @@ class Reporter:
         self._capacity = capacity
         self._stack_signal = stack_dumps.listen()
         self.refused: str | None = None
-        """Reason why the agent does not take this process's reports; None while it takes them."""
+        """Reason why the agent refuses the reports of this process; None while it takes them."""
         self._changed = threading.Condition()
         """Lock of the following five attributes, and signal of their changes and of the closing."""
         self._reports: deque[bytes] = deque()
@@ -56,13 +56,13 @@ class Reporter:
         self._is_sending = False
         """True while the thread sends a report that was queued."""
         self._lost = 0
-        """Steps of reports that gave way to newer ones."""
+        """Number of steps in reports that were dropped for newer ones."""
         self._probe: ProbeStatus | None = None
         self._agent: socket.socket | None = None
-        """Connection to the agent that has accepted this process; None without one."""
+        """Connection to the agent that has accepted this process; None without a connection."""
         self._trains = False
-        """True once it has made steps, since it last gave way to another process."""
-        self._told_training = False
+        """True once this process has made steps since it last gave way to another process."""
+        self._announced_training = False
         """True if the last hello said that this process trains."""
         self._must_wait = False
         """True if another process reports, by the agent's last answer."""
@@ -110,19 +110,19 @@ class Reporter:
                 return
 
     def _is_over_before_next_try(self) -> bool:
-        """Wait until it is time to connect again, and return whether the process ends before that.
+        """Wait until it is time to connect again. Return True if the process ends before.
 
         A process that has begun to train since its last hello takes the place of one that does not.
         """
         if not self._must_wait:
             return self._closing.wait(_RETRY_SECONDS)
         with self._changed:
-            self._changed.wait_for(lambda: self._trains_untold or self._closing.is_set(), _WAITING_SECONDS)
-            return self._closing.is_set() and not self._trains_untold
+            self._changed.wait_for(lambda: self._has_training_to_announce or self._closing.is_set(), _WAITING_SECONDS)
+            return self._closing.is_set() and not self._has_training_to_announce
 
     @property
-    def _trains_untold(self) -> bool:
-        return self._trains and not self._told_training
+    def _has_training_to_announce(self) -> bool:
+        return self._trains and not self._announced_training
 
     def _report_to(self, agent: socket.socket) -> bool:
         """Return True when finished (all delivered, or refused), False when the agent disconnected.
@@ -130,9 +130,9 @@ class Reporter:
         Raises OSError when it disconnected while something was sent, FramingError and WireError when it is no agent.
         """
         self._must_wait = False
-        self._told_training = self._trains
+        self._announced_training = self._trains
         # The probe's status is reported only when it changes; an earlier agent may have heard that.
-        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._told_training)))
+        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._announced_training)))
         replies = agent.makefile("rb")
         first = _next(replies)
         if first is not None and first.waits is not None:
@@ -158,7 +158,7 @@ class Reporter:
         return True
 
     def _give_way(self) -> None:
-        """Wait as long as another process reports; steps that this one makes later are a part of their own."""
+        """Wait as long as another process reports. Later steps of this process count as a part of their own."""
         with self._changed:
             self._must_wait, self._trains = True, False
             self._identity = self._identity.begun()
@@ -198,7 +198,7 @@ class Reporter:
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:
-    """Send the frame if it can be sent at once, as a whole, and return whether it was."""
+    """Send the frame if it goes at once and as a whole; return whether it did."""
     if len(frame) > AT_ONCE:
         return False
     try:

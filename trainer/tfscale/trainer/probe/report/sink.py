@@ -21,7 +21,7 @@ class ProbeReport(NamedTuple):
     training: Training | None = None
     steps: Sequence[Step] = ()
     lost: int = 0
-    """Rows that could not be kept; reported as lost steps, of which there are at most as many."""
+    """Number of rows that were lost: at most as many steps are reported as lost."""
     activities: Sequence[Activity] = ()
     workers: Sequence[Measured] = ()
     """Steps of a chief's workers."""
@@ -34,7 +34,7 @@ class Sink(Protocol):
     """Taker of reports, in order."""
 
     refused: str | None
-    """Reason why it takes no more reports; None while it takes them."""
+    """Reason why the sink takes no more reports; None while it takes them."""
 
     def send(self, report: ProbeReport) -> None:
         """Take a report; never blocks."""

@@ -48,7 +48,7 @@ class Status:
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     notes: tuple[str, ...] = ()
-    """Sentences about what was done in the place of what the script says."""
+    """Sentences about what tfscale did in place of lines of the script."""
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
     devices: Devices | None = None
@@ -80,7 +80,7 @@ class Status:
         ).with_step(newest.bytes, local)
 
     def _empty_since(self, steps: Sequence[Step]) -> float | None:
-        """Return the end of the first of the newest steps in a row that had read a batch, and no example in it.
+        """Return the end of the first of the newest steps in a row whose batch had no example.
 
         Of a program whose examples were never seen, nothing is known of them.
         """
@@ -91,7 +91,7 @@ class Status:
         return self.empty_since if began_before else empty[-1].end
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
-        """Return the status once a step has reduced so many bytes, of so many examples on this worker."""
+        """Return the status after a step that has reduced `reduced` bytes, of `examples` examples on this worker."""
         workers = self.distribution.replicas / self.distribution.local_replicas if self.distribution else 1
         return replace(
             self,
@@ -159,7 +159,7 @@ def keras_version() -> str | None:
 
 
 def dtype_policy() -> str | None:
-    """Return the name of Keras's global dtype policy in this thread; None where there is no Keras that tells it."""
+    """Return the name of Keras's dtype policy in this thread; None if no Keras is imported, or it has no policy."""
     find = getattr(getattr(_keras(), "mixed_precision", None), "global_policy", None)
     return getattr(find(), "name", None) if find else None
 

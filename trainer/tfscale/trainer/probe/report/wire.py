@@ -1,4 +1,4 @@
-"""Protobuf messages of the probe: what it sends to its agent, and what it receives."""
+"""Protobuf messages between probe and agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that a stamp waits for, so that it means what it says once TensorFlow has optimised the graph.
+"""Ops that a stamp waits for, chosen such that the stamp still means the same after TensorFlow has optimised the graph.
 
 Grappler keeps values and effects, not nodes. Of `rate * (sum * (1/n))` it makes `sum * (rate/n)`: the node that was
 `sum * (1/n)` is the constant `rate/n` then, and whatever only waits for that node goes on at once. A call of a function
@@ -23,7 +23,7 @@ _MOST_KNOWN = 64
 
 
 def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
-    """Return what a stamp in the graph that is being traced waits for, so that it waits for these."""
+    """Return ops for a stamp to wait for, so that it is taken after all of `after`."""
     graph = tf.compat.v1.get_default_graph()
     waited_for: list[tf.Tensor | tf.Operation] = []
     seen: dict[int, tf.Tensor | tf.Operation] = {}
@@ -40,18 +40,18 @@ def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Op
 
 
 def collectives(added: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Return the ops among those that a reduction has added that exchange data, themselves or in what they call."""
+    """Return the ops that exchange data, themselves or in functions that they call, among ops added by a reduction."""
     return [op for op in added if op.type.startswith("Collective") or op.type in _CONDITIONS]
 
 
 def _of_call(tensor: tf.Tensor) -> tf.Operation:
-    """Return an op that is done when this tensor of a function is there, and not only the effects of the function."""
+    """Return an op that is done when this output of a function is computed, and not only the function's effects."""
     with tf.control_dependencies(None), tf.device(None):
         return tf.identity(tensor).op
 
 
 def _unfolded(op: tf.Operation) -> Sequence[tf.Tensor]:
-    """Return the inputs that remain before an op of whose node grappler makes something else; else none."""
+    """Return the inputs before an op whose node grappler replaces, as far as they remain; else none."""
     if op.type not in _FOLDED:
         return []
     unknown = [tensor for tensor in op.inputs if not _may_be_constant(tensor)]

@@ -1,4 +1,4 @@
-"""Ops that wait for chosen tensors alone, and that nothing of the program around them waits for."""
+"""Ops that wait for chosen tensors alone; no op of the program waits for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 @contextmanager
 def outside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
-    """Make ops on the CPU that wait for `after`, and for no control dependency of the program around them."""
+    """Make the ops of this block on the CPU: they wait for `after`, not for control dependencies around them."""
     with tf.control_dependencies(None), tf.device("/device:CPU:0"), tf.control_dependencies(list(after)):
         yield
 

@@ -1,4 +1,4 @@
-"""Rows of functions that run on other machines: each worker of ParameterServerStrategy stages its own.
+"""Rows of functions that run on other machines: each worker of ParameterServerStrategy keeps its own rows.
 
 The chief traces one function for all workers, whose graph has the name of the staging area. Each worker has its own
 area of this name, and a new one after it was killed and came back.
@@ -59,7 +59,7 @@ class RemoteRowBuffer(RowBuffer):
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
-    """Return what to wait for, with one op for each server in place of all that is done there."""
+    """Return what to wait for, with one op of each server in place of all ops on this server."""
     by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
     for dependency in after:
         by_server.setdefault(dependency.device if "/job:ps" in dependency.device else "", []).append(dependency)

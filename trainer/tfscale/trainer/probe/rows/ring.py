@@ -23,11 +23,12 @@ from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
 OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)
 _AT_ONCE = 1024
-"""Rows that one call takes."""
+"""Most rows of one call: 64 KiB, the rows of a second of steps of 1 ms. Faster loops take several calls; room for
+all of the ring would take 4 MiB in each process."""
 
 
 class Ring:
-    """The one ring of this process, which keeps the newest 65,536 rows. Any thread may write, one reads."""
+    """Ring of this process, which keeps the newest 65,536 rows. Any thread may write, one thread reads."""
 
     def __init__(self, native: ctypes.CDLL) -> None:
         self._take = native.tfscale_take
@@ -64,7 +65,7 @@ class Ring:
             _stamp_op(tensors, {**row, "places": others}, timed=False, enters=False)
 
     def check(self, kind: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
-        """Create the op of the graph being traced that writes a row of this kind if these are not all finite numbers.
+        """Add an op to the graph being traced that writes a row of this kind unless all these tensors are finite.
 
         The row has the time, the index of the first tensor that is not, and how many are not.
         """

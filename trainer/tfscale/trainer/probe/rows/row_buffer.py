@@ -51,7 +51,7 @@ class RowBuffer:
             return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)
 
     def check(self, kind: int, tensors: Sequence[tf.Tensor]) -> tf.Operation | None:
-        """Create the op of the graph being traced that writes a row of this kind if these are not all finite numbers.
+        """Add an op to the graph being traced that writes a row of this kind unless all these tensors are finite.
 
         None where there is none: without the ring, and for tensors that would have to be copied from a GPU.
         """
@@ -62,7 +62,7 @@ class RowBuffer:
             return self._rows.check(kind, tensors)
 
     def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:
-        """Decide whether all of a batch must wait for its stamp, or its first component alone.
+        """Decide whether the whole batch must wait for its stamp, or its first component alone.
 
         When a batch is there, each op that can go on becomes a job of TensorFlow's thread pool. If the whole batch
         waits, the stamp is the only job. That saves time if the pool has one thread. If it has several, the ops that
@@ -94,7 +94,7 @@ class RowBuffer:
         return [*after, *arrived]
 
     def _accelerator(self, dependency: tf.Tensor | tf.Operation) -> str | None:
-        """Return the accelerator on which this is made, None on a CPU; the first one where the device is unknown."""
+        """Return the accelerator that makes this tensor or runs this op, None on a CPU; if unknown, the first."""
         if not self._accelerators:
             return None
         if not dependency.device:

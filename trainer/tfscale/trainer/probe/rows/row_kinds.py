@@ -33,7 +33,7 @@ NO_SPANS = SpanTable(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0
 
 
 def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
-    """Return the spans of these tables, one table after the other."""
+    """Return one table with the spans of all tables, in their order."""
     filled = [table for table in tables if len(table.end)]
     if len(filled) < 2:
         return filled[0] if filled else NO_SPANS
@@ -94,8 +94,8 @@ class RowKinds:
         self._kinds: list[RowKind] = []
         self._lock = threading.Lock()
 
-    def add(self, members: Sequence[Member]) -> int:
-        """Add a kind of row, which holds these spans in this order, and return its number."""
+    def new_kind(self, members: Sequence[Member]) -> int:
+        """Add a kind of row that holds these spans in this order, and return the number of the kind."""
         with self._lock:
             self._kinds.append(RowKind(members))
             return len(self._kinds) - 1
@@ -126,7 +126,7 @@ class RowKinds:
         return moved
 
     def collectives(self, rows: np.ndarray) -> int:
-        """Return the number of spans in these rows in which replicas exchange data."""
+        """Return the number of spans in these rows that are collectives."""
         counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
         return sum(count * self._kinds[number].collectives for number, count in enumerate(counts) if count)
 

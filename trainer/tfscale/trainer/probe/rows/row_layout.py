@@ -1,4 +1,4 @@
-"""Layout of a row of stamps, wherever it waits to be read: float64 numbers, its kind and those of its spans."""
+"""Layout of a row of stamps: float64 numbers, the kind of the row and then the numbers of its spans."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class TakenRows(NamedTuple):
     lost: int
     """Number of rows that were too many to be kept."""
     entered: int = 0
-    """Number of collectives that were entered, those of the rows among them."""
+    """Number of collectives entered, including those in the rows."""
 
 
 def joined_rows(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the rows of one or more parts, one part after the other."""
+    """Return one array with the rows of all parts, in their order."""
     filled = [part for part in parts if len(part)]
     return np.concatenate(filled) if len(filled) > 1 else (filled or parts)[0]

@@ -1,4 +1,4 @@
-"""Spans of a training step, which hooks record, and the sites in the program that they come from."""
+"""Spans of a training step, which hooks record, and sites: the places in the program where they are recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kind(Enum):
     EXCHANGE = "exchange"
     """A function began on a worker -> the variables that it fetches from parameter servers have arrived."""
     TRAFFIC = "traffic"
-    """Bytes to or from one parameter server that only the run itself knows; the two stamps are one."""
+    """Bytes to or from one parameter server, if only the run knows their number; the two stamps are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class Site:
     collective: bool = False
     """True if replicas exchange data in this reduction; with one replica nothing is reduced."""
     local: bool = False
-    """True if all of these replicas are in this process, so that nothing goes over a network."""
+    """True if all replicas are in this process, so that nothing goes over a network."""
     replica: int = 0
     """Replica of a READY, counted within this process."""
     reduction: Site | None = None
-    """Reduction that a READY belongs to, or run that reduces nothing."""
+    """For a READY, its reduction, or its run if nothing is reduced."""
     standalone_optimizer: bool = False
     """True if a run is an optimizer outside of `Strategy.run`."""
     begins: bool = False
-    """True if all that a run computes is between its two stamps.
+    """True if all computing of a run is between its two stamps.
 
     In a graph that asks for the batch itself the two are one, and an optimizer in eager code applies what was computed
     before."""
@@ -93,7 +93,7 @@ class Site:
     applies: bool = False
     """True if an optimizer applies gradients in a run."""
     micro_batches: int = 1
-    """Micro-batches that a loop inside of a run computes gradients of, one after the other."""
+    """Number of micro-batches whose gradients a loop inside of a run computes, one after the other."""
     unsplit: bool = False
     """True if nothing is stamped inside of a run: XLA compiled it, or its strategy's reductions have no hooks."""
     distribution: Distribution = Distribution()

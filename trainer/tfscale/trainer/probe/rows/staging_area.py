@@ -1,4 +1,4 @@
-"""Rows in one of TensorFlow's staging areas: of a worker on another machine, or of this process where it has no ring.
+"""Rows in a staging area of TensorFlow: of a worker on another machine, or of this process if it has no ring.
 
 The area belongs to the device that runs the graph, and is found by its name alone: there is no variable that would have
 to be made before a strategy, or be exported with a function. It grows until it is read, therefore it must be read, or
@@ -31,11 +31,11 @@ _ENTERED = -1
 """Kind of a row that has nothing but its kind: a collective was entered."""
 _TYPES = [tf.float64] * WIDTH
 _BATCHES = (64, 16, 4, 1)
-"""Numbers of rows that a function takes: there is one function for each number."""
+"""Numbers of rows that the functions take, one function for each number."""
 
 
 class StagingArea:
-    """TensorFlow's staging area of this name, on the device on which its graphs run and on which it is read."""
+    """Staging area of this name, on the device on which its graphs run; it is read there, too."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -90,7 +90,7 @@ class StagingArea:
 
 @functools.cache
 def _taker(area: str, count: int) -> str:
-    """Return the name of a TensorFlow function that takes `count` rows, which must be there, as one flat tensor.
+    """Return the name of a TensorFlow function that takes `count` rows as one flat tensor; so many must be there.
 
     It is written by hand: to trace it would hold the program's GIL for 80 ms, and pass through the probe's own hooks.
     """

@@ -17,18 +17,20 @@ from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 
 _SAME_BATCH_SECONDS = 0.001
-"""Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
+"""Most seconds between the batches of one step that reads two data sets. With less, the second batch would begin a
+step of its own; with more, two steps of a fast loop would be one."""
 _LARGE = 0.01
 """Part of the largest reduction of a step: a smaller reduction is not of gradients."""
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 """Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two."""
 
 REMEMBERED = 64
-"""Newest steps, whose median duration is the usual one."""
+"""Number of newest steps whose median duration is the usual duration. With far fewer, two slow steps would count as
+usual; with far more, a new size of steps would be called a pause for long."""
 
 
 class _Part(NamedTuple):
-    """Micro-batch: the batches that were fetched for it, and when its gradients were there."""
+    """Micro-batch: the batches that were fetched for it, and the time when its gradients were ready."""
 
     batches: list[Span]
     done: float
@@ -55,7 +57,7 @@ class StepAssembler:
     sequence: int = 0
     evaluation: Evaluation = field(default_factory=Evaluation)
     own_input: bool = False
-    """True if the newest step had no batch that TensorFlow was asked for: the program brings it itself, as `host`."""
+    """True if the newest step asked TensorFlow for no batch: the program brings its batches itself, in `host`."""
     _asks: bool = False
     """True once TensorFlow was asked for a batch."""
     _batches: list[Span] = field(default_factory=list)
@@ -74,13 +76,13 @@ class StepAssembler:
     _updated: float = UNKNOWN
 
     def feed(self, spans: Iterable[Span], pauses: Iterable[Interval] = ()) -> list[Step]:
-        """Return the steps that these spans complete; `pauses` are what else the process did meanwhile."""
+        """Return the steps that these spans complete; `pauses` are the intervals of other activities of the process."""
         self._pauses += pauses
         return [step for span in spans if (step := self._add(span)) is not None]
 
     @property
     def tail(self) -> Tail | None:
-        """End of the steps so far; None where the next step has begun, or depends on more than this."""
+        """End of the steps so far; None if the next step has begun, or the next step depends on more than this end."""
         begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
         if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
             return None
@@ -98,13 +100,13 @@ class StepAssembler:
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def forget_times(self) -> None:
-        """Forget when all that is over was: the clock was set, and what comes is earlier or later by any time."""
+        """Forget the times of everything that is over: the clock was set, and coming times may be earlier or later."""
         self._reduced, self._exit, self._updated = -math.inf, UNKNOWN, UNKNOWN
         self._reductions, self._ready, self._pauses, self._idle = [], {}, [], []
         self.evaluation.finish()
 
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
-        """Decide whether the host time from `begin` to `end` is a pause between steps, and if so note it as idle.
+        """Decide whether the host time from `begin` to `end` is a pause between steps; note such a pause as idle.
 
         `net` seconds of it, more than IDLE_SECONDS, are not in other pauses.
         """
@@ -144,7 +146,7 @@ class StepAssembler:
         self._batches.append(batch)
 
     def _is_pending(self, batch: Span, newer: Span) -> bool:
-        """Decide whether a batch without a run may still get one: not if its stamp came after its own run's end."""
+        """Decide whether a batch without a run may still get one: not if its stamp came after the end of its run."""
         if batch.site.looped or batch.site.eager != newer.site.eager:
             return False
         return batch.site.eager or not batch.begin < self._updated
@@ -160,7 +162,7 @@ class StepAssembler:
             self._parts[-1] = self._parts[-1]._replace(done=gradient.end)
 
     def _serialised(self, reduction: Span) -> Span:
-        """Return the reduction as it ran: one after the other, however early their tensors were ready."""
+        """Return the reduction as it ran: one runs after the other, however early their tensors are ready."""
         if reduction.begin < self._reduced:
             reduction = reduction._replace(begin=min(self._reduced, reduction.end))
         self._reduced = max(self._reduced, reduction.end)
@@ -281,7 +283,7 @@ class StepAssembler:
         )
 
     def _whole(self, run: Span, final: list[Span]) -> Step:
-        """Return the step of a run that XLA compiled: there are no stamps between its batch and its updates."""
+        """Return the step of a run that XLA compiled: it has no stamps between its batch and its updates."""
         line = self._line(final, [])
         self._lead_to_compute(line, final, run)
         self._find_idle(line)
@@ -350,7 +352,7 @@ class StepAssembler:
 
 
 def _gradients(reductions: list[Span]) -> list[Span]:
-    """Return the large ones of a run's reductions: others are of a counter, or a statistic, and may come after them."""
+    """Return the large reductions of a run: a small one is of a counter or a statistic, and may come after them."""
     largest = max(map(_bytes, reductions))
     return [span for span in reductions if _bytes(span) >= _LARGE * largest]
 

@@ -1,4 +1,4 @@
-"""Evaluation: batches that train nothing, as one activity. Pure Python, no TensorFlow."""
+"""Evaluation: batches that train nothing, reported as one activity. Pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Evaluation:
         self._longest = max(self._longest, end - begin)
 
     def finish(self) -> tuple[float, float] | None:
-        """End the evaluation, and return its interval; None where there is none."""
+        """End the evaluation, and return its interval; None if there is none."""
         if self._begin is None:
             return None
         interval = self._begin, self._end
@@ -44,7 +44,7 @@ class Evaluation:
         return interval
 
     def is_over(self, now: float) -> bool:
-        """Decide whether no batch has come for so long, at the Unix time `now`, that the evaluation must be over."""
+        """Decide whether, at the Unix time `now`, no batch has come for so long that the evaluation must be over."""
         patience = max(_PATIENCE_SECONDS, _PATIENCE_BATCHES * self._longest)
         return self._begin is not None and now - self._end > patience
 

@@ -1,4 +1,4 @@
-"""Steps whose gradients were not finite in this process, before they were reduced: pure Python, no TensorFlow."""
+"""Steps whose gradients were not finite in this process, before the reduction: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 
 class NonFinite(NamedTuple):
-    """Gradients of one local replica in one step that were not finite, at Unix seconds between two reductions."""
+    """Gradients of one local replica that were not finite in one step; `at` is between two reductions."""
 
     at: float
     replica: int
@@ -26,17 +26,17 @@ class NonFinite(NamedTuple):
 
 
 class GradientWatch:
-    """Watch that knows of the newest steps since when the gradients of this process are not finite."""
+    """Finder of the first of the newest steps from which on all gradients are not finite."""
 
     def __init__(self) -> None:
         self.newest: Gradients | None = None
-        """What is known of them; None before the first step whose gradients were checked."""
+        """Newest known state of the gradients; None before the first step with checked gradients."""
         self._waiting: list[NonFinite] = []
         self._last = -1
         """Sequence of the newest step whose gradients were not finite."""
 
-    def note(self, found: Iterable[NonFinite], steps: Sequence[Step], following: int, horizon: float) -> None:
-        """Take in what was found, and the steps that were over by `horizon`; `following` is the next one's sequence."""
+    def update(self, found: Iterable[NonFinite], steps: Sequence[Step], following: int, horizon: float) -> None:
+        """Take in failed checks, and the steps that were over by `horizon`; `following` is the next sequence number."""
         self._waiting += found
         settled = [each for each in self._waiting if each.at <= horizon]
         self._waiting = [each for each in self._waiting if each.at > horizon]

@@ -1,4 +1,4 @@
-"""Accounts that the chief keeps of its workers under ParameterServerStrategy: pure Python, no TensorFlow.
+"""Accounts of the workers of ParameterServerStrategy, in their chief: pure Python, no TensorFlow.
 
 Each worker has a thread in the chief, which alone writes the worker's account; the probe's thread reads it.
 """
@@ -21,11 +21,12 @@ from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 _POLL_SECONDS = 0.02
 """Pause between two checks whether all workers have been read."""
 _KEPT = 240
-"""Reads of one worker that wait for the probe's thread; two minutes of them, at two a second."""
+"""Most reads of one worker that are kept for the probe's thread: two minutes at two reads a second. The thread reads
+every second, so this is only reached while it hangs; without a bound memory would fill."""
 
 
 class Traffic(NamedTuple):
-    """Bytes that a graph fetches from each server and sends to it, each time that it runs.
+    """Bytes that a graph fetches from each server, and sends to it, in each run.
 
     For sizes that are known only when the graph runs: 1 per byte that the run reports.
     """
@@ -35,7 +36,7 @@ class Traffic(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Steps of one worker; `pulls` are the seconds in each step's compute in which it waited for variables."""
+    """Steps of one worker; `pulls` are the seconds that each step's compute waited for variables."""
 
     worker: str
     steps: Sequence[Step]
@@ -58,7 +59,7 @@ class WorkerAccount:
     _calls: list[Call] = field(default_factory=list)
     _read_at: float = 0.0
     fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """Spans and calls that were read together, and the number of spans that were lost before them."""
+    """Spans and calls of one read, and the number of spans that were lost before them."""
 
     @property
     def unread(self) -> bool:
@@ -70,7 +71,7 @@ class WorkerAccount:
 
     @contextmanager
     def executing(self, counted: bool) -> Iterator[None]:
-        """Account for a function executed in the block; only counted ones are shown, not those that make a data set."""
+        """Account for the function executed in this block; one that makes a data set is not `counted`."""
         begin = self.since = time.time()
         try:
             yield

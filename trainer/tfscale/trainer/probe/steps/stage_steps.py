@@ -1,4 +1,4 @@
-"""Steps of the stages of a pipeline, from the passes that its program reports: pure Python, no TensorFlow."""
+"""Steps of the stages of a pipeline, made of the passes that the program reports: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = 10_000
 
 
 class StageSteps:
-    """Steps of each stage. They end for all stages at once, when the last pass of the last one is over.
+    """Steps of each stage. A step ends for all stages at once, when the last stage has ended its last pass.
 
     `compute` is a stage's time in passes, `input` its time without one from the first pass of any stage to the last:
     it waits for a neighbour. The rest is the time of all stages between the passes of two steps, `update` and `host`.

@@ -1,4 +1,4 @@
-"""Training step, as the assembler makes it and the probe reports it: pure Python, no TensorFlow."""
+"""Training step, as the assembler makes it and the reports carry it: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     """Updates that this replica made by itself up to the reduction."""
     examples: float = 0.0
     earlier: tuple[float, ...] = ()
-    """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
+    """Seconds by which each local replica's gradients were ready before those of the slowest; empty for one replica."""
     global_step: int | None = None
     distribution: Distribution = Distribution()
 
@@ -48,6 +48,6 @@ class Tail(NamedTuple):
     exit: float
     """Time at which the gradients of the newest step were reduced."""
     updated: float
-    """Time at which the updates made of them were done."""
+    """Time at which the updates by these gradients were done."""
     reduced: float
     """Time at which the newest reduction was over."""

@@ -1,4 +1,4 @@
-"""Steps of what was read: usual ones by the fast path, all others by the assembler."""
+"""Reader that makes steps of rows and spans: usual steps by the fast path, all others by the assembler."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tfscale.trainer.probe.steps.usual_steps import FastPath, are_usual
 _BATCH = 64
 """Spans that the assembler is fed without a break: more than 0.3 ms of work."""
 _MOST_ROWS = 4096
-"""Rows without a run that wait for one; a program may reduce for ever without any."""
+"""Most rows that wait for a run: a program may reduce for ever without one. They are the rows of a thousand steps;
+fewer would drop those of a run that comes late, more would only fill memory."""
 _BREAK_SECONDS = 0.0002
 """Break between two batches: the program may wait for the GIL meanwhile."""
 
 
 class StepReader:
-    """Reader that keeps what is not settled yet: a span with an earlier end may still be on its way."""
+    """Reader that keeps young spans: a span with an earlier end may still be on its way."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
@@ -58,7 +59,7 @@ class StepReader:
     def set_clock(
         self, rows: np.ndarray, spans: Sequence[Span], by: float, now: float
     ) -> tuple[np.ndarray, list[Span]]:
-        """Go on after the clock was set `by` seconds, before `now`; return what is to be read, with its times.
+        """Go on after the clock was set `by` seconds; return the rows and spans with times of the new clock.
 
         Else what was stamped just before would wait, after a clock that was set back, until it is as late again.
         """
@@ -73,7 +74,7 @@ class StepReader:
         if self._spans:
             return [], False
         before = min([horizon, *(begin for begin, _ in pauses)])
-        steps, rows, is_complete = self._fast_path.take(self._rows, self._partly_taken, self._until, before)
+        steps, rows, is_complete = self._fast_path.cut_usual(self._rows, self._partly_taken, self._until, before)
         if steps is not None and (tail := self._assembler.tail) is not None:
             self._rows, self._partly_taken, self._until = rows, len(rows), tail.updated
         return steps or [], is_complete and not pauses and not self._holds_too_much

@@ -103,7 +103,8 @@ class _Fields(NamedTuple):
 
 _MOST_SPANS = WIDTH - 1
 _MOST_STEPS = 3
-"""Steps of three spans or more that may end in a row: those of a loop that is unrolled in its graph share rows."""
+"""Most steps of three or more spans that may end in one row: the steps of a loop that is unrolled in its graph share
+rows."""
 _COLUMNS = ("end", *PHASES, "bytes", "examples")
 
 
@@ -132,13 +133,13 @@ class TakenSteps(NamedTuple):
 
     steps: UsualSteps | None
     rows: np.ndarray
-    """Rows that are left, which have spans after the steps."""
+    """Rows that are left: they have spans after the steps."""
     is_complete: bool
     """True if nothing else but usual steps ended by the horizon."""
 
 
 class FastPath:
-    """Assembler of usual steps, after which `assembler` goes on. It keeps nothing but the layouts of rows."""
+    """Assembler of usual steps; after it `assembler` goes on. It keeps nothing but the layouts of rows."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
@@ -151,8 +152,8 @@ class FastPath:
         self._layouts_at: int | None = None
         """Address of the layouts."""
 
-    def take(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
-        """Take the usual steps that ended by `horizon`, up to the first span that belongs to none.
+    def cut_usual(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
+        """Take the usual steps that ended by `horizon`, up to the first span that belongs to no usual step.
 
         Args:
             rows: (k, WIDTH) in the order in which they were written.
@@ -192,7 +193,7 @@ class FastPath:
         return TakenSteps(steps, rows[: count.value], result >= 0)
 
     def _describe(self, numbers: Iterable[int]) -> None:
-        """Add the layouts of these kinds of rows, whose sites no longer change once a row has come."""
+        """Add the layouts of these kinds of rows; the sites of a kind no longer change once a row has come."""
         new = set(numbers) - self._described
         if not new:
             return
@@ -218,7 +219,7 @@ class FastPath:
 
 
 def _library() -> ctypes.CDLL | None:
-    """Return the C library, None where there is none, or its numbers have another order than those here."""
+    """Return the C library; None if it was not built, or has the numbers in another order than the classes here."""
     native = library()
     if native is None or native.tfscale_usual_steps_layout().decode().lower() != _layout():
         return None

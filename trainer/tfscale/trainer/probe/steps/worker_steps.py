@@ -37,14 +37,15 @@ class WorkerSteps:
     distribution: Distribution
     _assembler: StepAssembler = field(default_factory=StepAssembler)
     _offsets: deque[float] = field(default_factory=lambda: deque(maxlen=_OFFSETS))
-    """Seconds between the last stamp of a function there and its end here; the least is the offset of the clocks."""
+    """Seconds between the last stamp of a function on the worker and its end in the chief; the least is the clocks'
+    offset."""
     _reduces: bool = False
     """True once an optimizer was seen, whose steps the stamps show."""
     _ended: float = UNKNOWN
     """End of the newest function, on the chief's clock; unknown after a failure."""
 
     def feed(self, spans: list[Span], calls: list[Call]) -> list[tuple[Step, float]]:
-        """Return the steps that these complete, each with the seconds of its compute spent waiting for variables."""
+        """Return the steps that these spans complete, each with the seconds that its compute waited for variables."""
         stamped = sorted((span for span in spans if span.site.kind not in (Kind.EXCHANGE, Kind.TRAFFIC)), key=_end)
         exchanges = [span for span in spans if span.site.kind is Kind.EXCHANGE]
         self._reduces |= any(span.site.kind is Kind.REDUCE for span in stamped)

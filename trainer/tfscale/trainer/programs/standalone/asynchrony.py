@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tfscale.trainer.input.batches import batches, split
-from tfscale.trainer.launch.program_flags import above_0, check_steps, command_line, write_json
+from tfscale.trainer.launch.program_flags import check_steps, command_line
 from tfscale.trainer.programs import digits
-from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
-from tfscale.trainer.training.held_out import evaluate, plain_model
+from tfscale.trainer.training.paced_digits import (
+    accuracy,
+    add_server_flags,
+    build,
+    loss_and_gradients,
+    run_on_servers,
+)
 
+NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4
-"""Updates for each worker in which it loads the graph: they train, but are not counted."""
+"""Updates for each worker in which it loads the graph: these train, but are not counted."""
 ENDLESS = 2**31 - 1
 
 
@@ -40,38 +46,28 @@ class Update(NamedTuple):
 
 def main(words: Sequence[str]) -> None:
     """Serve the chief as a worker or a server, or train as the chief."""
-    chosen = parse(words)
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    cluster = resolver.cluster_spec()
-    workers = cluster.num_tasks("worker")
-    check_workers(chosen.slow, workers)
-    check_steps(chosen, WARM_UP * workers)
-    if resolver.task_type in ("worker", "ps"):
-        tf.distribute.Server(cluster, job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc").join()
-    result = train(chosen, tf.distribute.ParameterServerStrategy(resolver), workers)
-    tell(result)
-    write_json(chosen, result)
+    run_on_servers(parse(words), check, train, show)
+
+
+def check(settings: argparse.Namespace, workers: int) -> None:
+    """Check that updates are left beside those of the warm-up. Raises UsageError."""
+    check_steps(settings, WARM_UP * workers)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raises UsageError."""
     parser = command_line("asynchrony", __doc__)
-    add_worker_flags(parser, workers=2, steps=400, slow="worker:1=3x")
-    parser.add_argument("--servers", type=above_0, metavar="N", help="tasks that hold the variables; default 1")
-    batch = digits.BATCH
-    parser.add_argument("--batch", type=above_0, default=batch, metavar="N", help=f"of an update; default {batch}")
+    add_server_flags(parser, workers=2, steps=400, slow="worker:1=3x", batch="examples of an update")
     return parser.parse_args(words)
 
 
-def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, Any]:
+def train(settings: argparse.Namespace, strategy: Any, workers: int) -> dict[str, Any]:
     """Train by updates that the workers take from one queue."""
-    tf.keras.utils.set_random_seed(chosen.seed)
+    tf.keras.utils.set_random_seed(settings.seed)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    training, held_out = split(*digits.examples(chosen.seed))
+    training, held_out = split(*digits.examples(settings.seed))
+    model, optimizer = build(strategy)
     with strategy.scope():
-        model = digits.build_model(tf.keras)
-        optimizer = tf.keras.optimizers.Adam(digits.LEARNING_RATE)
-        optimizer.build(model.trainable_variables)
         count = tf.Variable(0, dtype=tf.int32, trainable=False, name="updates")
 
     @tf.function  # type: ignore[untyped-decorator]
@@ -79,11 +75,8 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
         def of_worker(features: Any, labels: Any) -> Any:
             worker = tf.distribute.coordinator.experimental_get_current_worker_index()
             pulled = count.read_value()
-            with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
-                begun, features = begin_work(features)
-                each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
-                loss = tf.reduce_mean(each)
-            gradients = pause(chosen.slow, worker, begun, tape.gradient(loss, model.trainable_variables))
+            with tf.control_dependencies([pulled]):
+                loss, gradients = loss_and_gradients(model, (features, labels), settings.slow, worker)
             with tf.control_dependencies(gradients):
                 # One op that counts and reads, so that no two updates have the same number.
                 number = tf.raw_ops.ResourceCountUpTo(resource=count.handle, limit=ENDLESS, T=tf.int32)
@@ -97,25 +90,25 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
         coordinator.join()
         return sorted(Update(*(each.item() for each in value.fetch())) for value in scheduled)
 
-    dataset = batches(training, chosen.batch, None)
+    dataset = batches(training, settings.batch, None)
     iterator = iter(coordinator.create_per_worker_dataset(lambda: dataset(tf.distribute.InputContext())))
     first = made(WARM_UP * workers)
     begin = time.perf_counter()
-    updates = made(chosen.steps - len(first))
+    updates = made(settings.steps - len(first))
     rate = len(updates) / (time.perf_counter() - begin)
     return {
         "program": "asynchrony",
-        "steps": chosen.steps,
-        "global_batch": chosen.batch,
+        "steps": settings.steps,
+        "global_batch": settings.batch,
         "steps_per_second": rate,
         "loss": [(each.number + 1, each.loss) for each in first + updates],
         "final_loss": fmean(each.loss for each in (first + updates)[-20:]),
-        "accuracy": evaluate(tf.keras, digits, plain_model(tf.keras, digits, model.get_weights()), held_out),
+        "accuracy": accuracy(model, held_out),
         "staleness": {f"worker:{worker}": of_worker(updates, worker) for worker in range(workers)},
     }
 
 
-def tell(result: dict[str, Any]) -> None:
+def show(result: dict[str, Any]) -> None:
     """Print the result."""
     rate = result["steps_per_second"]
     print(f"rate               {rate:.2f} updates/s, {rate * result['global_batch']:.1f} examples/s")
@@ -129,7 +122,7 @@ def tell(result: dict[str, Any]) -> None:
 
 
 def of_worker(updates: list[Update], worker: int) -> dict[str, Any]:
-    """Return the staleness of one worker's updates; `expected` is the ratio of the others' rate to its own."""
+    """Return the staleness of one worker's updates; `expected` is the others' rate over the worker's own."""
     own = [each.staleness for each in updates if each.worker == worker]
     return {
         "updates": len(own),

@@ -21,26 +21,27 @@ from tfscale.trainer.input.batches import split
 from tfscale.trainer.launch.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
 from tfscale.trainer.slow.worker_pause import add_worker_flags, begin_work, check_workers, pause
-from tfscale.trainer.training.held_out import evaluate, plain_model
+from tfscale.trainer.training.paced_digits import accuracy, build
 
+NEEDS = ("sklearn",)
 ROLES = {"worker": ("workers", 2, 1, 64)}
 EVERY = 10
 """Steps after which the batch is shared out anew, by the median speeds in them."""
 
 
 def main(words: Sequence[str]) -> None:
-    """Train as one of the workers; worker 0 tells the result."""
-    chosen = parse(words)
+    """Train as one of the workers; worker 0 prints the result."""
+    settings = parse(words)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     workers, worker = resolver.cluster_spec().num_tasks("worker"), resolver.task_id
-    check_workers(chosen.slow, workers)
-    chosen.global_batch = chosen.global_batch or digits.BATCH * workers
-    if chosen.global_batch < workers:
-        raise UsageError(f"--global-batch {chosen.global_batch}: at least one example for each of {workers} workers")
-    result = train(chosen, tf.distribute.MultiWorkerMirroredStrategy(resolver), workers, worker)
+    check_workers(settings.slow, workers)
+    settings.global_batch = settings.global_batch or digits.BATCH * workers
+    if settings.global_batch < workers:
+        raise UsageError(f"--global-batch {settings.global_batch}: at least one example for each of {workers} workers")
+    result = train(settings, tf.distribute.MultiWorkerMirroredStrategy(resolver), workers, worker)
     if worker == 0:
-        tell(result)
-        write_json(chosen, result)
+        show(result)
+        write_json(settings, result)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -49,24 +50,21 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     add_worker_flags(parser, workers=2, steps=100, slow="worker:1=2x")
     parser.add_argument("--split", choices=("speed", "even"), default="speed", help="default speed")
     parser.add_argument("--global-batch", type=above_0, metavar="N", help="examples of a step; default 64 a worker")
-    chosen = parser.parse_args(words)
-    check_steps(chosen, 1)
-    return chosen
+    settings = parser.parse_args(words)
+    check_steps(settings, 1)
+    return settings
 
 
-def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) -> dict[str, Any]:
+def train(settings: argparse.Namespace, strategy: Any, workers: int, worker: int) -> dict[str, Any]:
     """Train by steps of a global batch, of which each worker computes its share."""
-    tf.keras.utils.set_random_seed(chosen.seed)
-    (features, labels), held_out = split(*digits.examples(chosen.seed))
-    with strategy.scope():
-        model = digits.build_model(tf.keras)
-        optimizer = tf.keras.optimizers.Adam(digits.LEARNING_RATE)
-        optimizer.build(model.trainable_variables)
+    tf.keras.utils.set_random_seed(settings.seed)
+    (features, labels), held_out = split(*digits.examples(settings.seed))
+    model, optimizer = build(strategy)
 
     # All workers draw the same examples, of which each takes its part.
-    data = tf.data.Dataset.from_tensor_slices((features, labels)).shuffle(len(labels), chosen.seed).repeat()
-    iterator = iter(data.batch(chosen.global_batch, drop_remainder=True).prefetch(2))
-    slow = [(index, delay) for index, delay in chosen.slow if index == worker]
+    data = tf.data.Dataset.from_tensor_slices((features, labels)).shuffle(len(labels), settings.seed).repeat()
+    iterator = iter(data.batch(settings.global_batch, drop_remainder=True).prefetch(2))
+    slow = [(index, delay) for index, delay in settings.slow if index == worker]
 
     @tf.function  # type: ignore[untyped-decorator]
     def make_step(begin: Any, end: Any) -> Any:
@@ -76,39 +74,38 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) 
             with tf.GradientTape() as tape:
                 each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
                 # The mean over the own examples by their share; gradients of all workers are added up.
-                loss = tf.reduce_sum(each) / chosen.global_batch
+                loss = tf.reduce_sum(each) / settings.global_batch
             gradients = pause(slow, worker, begun, tape.gradient(loss, model.trainable_variables))
             with tf.control_dependencies(gradients):
                 speed = own / tf.cast(tf.timestamp() - begun, tf.float32)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-            told = tf.concat([[loss], speed * tf.one_hot(worker, workers)], axis=0)
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, told)
+            sums = tf.concat([[loss], speed * tf.one_hot(worker, workers)], axis=0)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
         features, labels = next(iterator)
         return strategy.run(of_worker, args=(features[begin:end], labels[begin:end]))
 
-    shares, losses, speeds, ends = share_out(chosen.global_batch, [1.0] * workers), [], [], []
-    for step in range(chosen.steps):
+    shares, losses, speeds, ends = share_out(settings.global_batch, [1.0] * workers), [], [], []
+    for step in range(settings.steps):
         begin, end = sum(shares[:worker]), sum(shares[: worker + 1])
         # As tensors: the function would be traced anew for each other number of Python.
         loss, *of_all = make_step(tf.constant(begin), tf.constant(end)).numpy().tolist()
         losses.append(loss)
         speeds.append(of_all)
         ends.append(time.perf_counter())
-        if chosen.split == "speed" and step % EVERY == EVERY - 1 and step + 1 < chosen.steps:
-            shares = share_out(chosen.global_batch, [median(each) for each in zip(*speeds[-EVERY:], strict=True)])
+        if settings.split == "speed" and step % EVERY == EVERY - 1 and step + 1 < settings.steps:
+            shares = share_out(settings.global_batch, [median(each) for each in zip(*speeds[-EVERY:], strict=True)])
     last = [median(each) for each in zip(*speeds[-EVERY:], strict=True)]
-    weights = model.get_weights()
     return {
         "program": "batch-by-speed",
-        "split": chosen.split,
-        "steps": chosen.steps,
-        "global_batch": chosen.global_batch,
+        "split": settings.split,
+        "steps": settings.steps,
+        "global_batch": settings.global_batch,
         "step_seconds": median(after - before for before, after in pairwise(ends[-EVERY - 1 :])),
-        "ideal_seconds": chosen.global_batch / sum(last),
+        "ideal_seconds": settings.global_batch / sum(last),
         "loss": list(enumerate(losses, 1)),
         "final_loss": fmean(losses[-10:]),
-        "accuracy": evaluate(tf.keras, digits, plain_model(tf.keras, digits, weights), held_out),
+        "accuracy": accuracy(model, held_out),
         "shares": shares,
         "speeds": last,
     }
@@ -125,7 +122,7 @@ def share_out(examples: int, speeds: Sequence[float]) -> list[int]:
     return [1 + share for share in shares]
 
 
-def tell(result: dict[str, Any]) -> None:
+def show(result: dict[str, Any]) -> None:
     """Print the result."""
     seconds, ideal = 1000 * result["step_seconds"], 1000 * result["ideal_seconds"]
     print(f"step               {seconds:.1f} ms; {ideal:.1f} ms if no worker ever waited")

@@ -21,6 +21,8 @@ from sklearn.datasets import load_digits
 from tfscale.trainer.launch.program_flags import above_0, command_line, write_json
 from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 
+NEEDS = ("sklearn",)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, and print the loss of each step, then what each device holds."""

@@ -24,6 +24,8 @@ from tfscale.trainer.model_parallelism.schedules import SCHEDULES, expected_bubb
 from tfscale.trainer.model_parallelism.stage_report import report_step
 from tfscale.trainer.model_parallelism.stages import Stage, run_passes
 
+NEEDS = ("sklearn",)
+
 CLASSES = 10
 TRACED = 2
 """Steps in which TensorFlow traces and allocates: not counted in times."""

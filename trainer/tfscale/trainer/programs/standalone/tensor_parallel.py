@@ -22,6 +22,8 @@ from tensorflow.experimental import dtensor
 from tfscale.trainer.launch.program_flags import above_0, check_divides, command_line, write_json
 from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 
+NEEDS = ("sklearn",)
+
 PIXELS, CLASSES = 64, 10
 LEARNING_RATE = 0.1
 SPLIT = {
@@ -92,7 +94,7 @@ def split_weights(weights: dict[str, np.ndarray], mesh: dtensor.Mesh) -> dict[st
 
 
 def loss_of(weights: dict[str, Any], images: Any, labels: Any) -> Any:
-    """Return the mean loss; it is written as for one device, and the layouts of its inputs split it."""
+    """Return the mean loss, written as for one device: the layouts of its inputs split the work."""
     hidden = tf.nn.relu(tf.matmul(images, weights["hidden kernel"]) + weights["hidden bias"])
     logits = tf.matmul(hidden, weights["output kernel"]) + weights["output bias"]
     return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, logits))

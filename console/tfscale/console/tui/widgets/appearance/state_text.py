@@ -31,7 +31,7 @@ _ACTIVITIES = {
 
 
 def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
-    """Return sign and words of the state, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
+    """Return sign and words of the state, and their severity: `● running`, `✖ SIGKILL`, `◌ agent down`."""
     if view.is_stale and not view.has_ended:
         severity = "info" if view.link.state is LinkState.CONNECTING else "warning"
         return f"{glyphs.lost} {_LINK_STATES[view.link.state]}", severity

@@ -49,11 +49,13 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
     if snapshot is None:
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
+    is_finding = sentence == snapshot.findings.headline
+    sentence = snapshot.moment + sentence
     style = f"bold {appearance.severity(severity)}"
     wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
     lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
     lines += [Text(f"  {line}", style=style) for line in wrapped[1:]]
-    if (suspect := snapshot.findings.suspect) is not None and sentence == snapshot.findings.headline:
+    if (suspect := snapshot.findings.suspect) is not None and is_finding:
         _add_in_grey(lines, appearance.spell(looks_slow(suspect, snapshot.at)), appearance, width)
     if (advice := _advice(snapshot)) is not None:
         text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)

@@ -20,7 +20,18 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Disk, HostSample
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.training import TRAINING_DISPLAYS, training_numbers
-from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
+from tfscale.core.text import (
+    UNKNOWN,
+    clock,
+    data_rate,
+    data_size,
+    displayed,
+    elapsed,
+    exit_clause,
+    exit_phrase,
+    percent,
+    step_time,
+)
 
 _NAME = 11
 _EXITS = 3
@@ -86,7 +97,7 @@ def _head(view: TaskView, now: float, appearance: Appearance) -> Text:
         facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
         facts += [f"pid {status.pid}"] if status.pid is not None else []
         facts += [f"up {elapsed(now - status.started)}"] if status.started is not None and view.is_up else []
-        facts += [f"{exit_phrase(status.exit)} at {clock(status.exit.at)}"] if status.exit else []
+        facts += [exit_clause(status.exit)] if status.exit else []
         facts += [status.reason] if status.reason else []
         due = 0.0 if status.restart_at is None else status.restart_at - now
         facts += [f"restarts in {elapsed(due)}"] if due > 0 else []

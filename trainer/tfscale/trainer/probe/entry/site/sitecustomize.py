@@ -16,7 +16,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 
 
 def _chain() -> None:
-    """Run the `sitecustomize` that Python would find without this one."""
+    """Run the `sitecustomize` that Python would find if this one were not there."""
     elsewhere = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:

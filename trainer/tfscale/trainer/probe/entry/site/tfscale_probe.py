@@ -49,7 +49,7 @@ def _site() -> str | None:
 
 
 def _mark() -> object:
-    """Map this file into memory: in the list of maps the agent sees that this process has been entered."""
+    """Map this file into memory: the list of the process's maps tells the agent that the probe is in."""
     import mmap
 
     with open(__file__, "rb") as file:  # noqa: PTH123 - pathlib would double the start-up cost

@@ -19,7 +19,7 @@ _putenv = os.putenv
 _warned: list[str] = []
 """The first TF_CONFIG that the script assigned and that was overruled."""
 variables: dict[str, str] = {}
-"""Variables of the agent as they were when this process was started; the script may remove them from `os.environ`."""
+"""Variables of the agent as they were when this process started. A script may remove them from `os.environ`."""
 
 
 class _Portions:
@@ -41,7 +41,7 @@ def _attach(module: str) -> None:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the error that ends the script, and what to write instead where that is known."""
+    """Print the error that ends the script, and a line that says what to write instead, where there is such a line."""
     if issubclass(kind, KeyboardInterrupt):
         # Code that is evaluated now, as by an import, would have Python end with 1 in the place of SIGINT.
         sys.__excepthook__(kind, error, trace)
@@ -71,7 +71,7 @@ class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
 
 
 def _overruled(key: str, value: str) -> str:
-    """Return the agent's TF_CONFIG in the place of another one, with one warning; any other value as it is."""
+    """Return the agent's TF_CONFIG in place of a different one, with one warning; any other variable unchanged."""
     given = variables.get("TFSCALE_TF_CONFIG")
     if key != "TF_CONFIG" or not given or value == given:
         return value
@@ -86,7 +86,7 @@ def _overruled(key: str, value: str) -> str:
 
 
 def _put(key: str | bytes, value: str | bytes) -> None:
-    """Do as `os.putenv`, which changes the environment of programs that are started, and not `os.environ`."""
+    """Set a variable as `os.putenv` does: for programs that are started, not in `os.environ`."""
     name, kept = os.fsdecode(key), os.fsdecode(value)
     overruled = _overruled(name, kept)
     _putenv(key, value if overruled == kept else overruled)

@@ -1,4 +1,4 @@
-"""Facts of processes: blocked threads, kills for memory, and reasons to stand still."""
+"""Threads that cannot go on, kills for memory, and reasons to stand still."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.condition.standing_reasons import reasons_to_stand_still
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.process.process_facts import reasons_to_stand_still
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, TaskUsage
 from tfscale.core.records.task_status import TaskStatus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -69,6 +70,8 @@ class ObservedTask:
     """True while a signal has stopped its process."""
     held: Counters | None = None
     """Counters of its host where they tell what keeps its process from going on, or where its program stands."""
+    is_killed_for_memory: bool = False
+    """True where its process was killed in a second in which the kernel has killed some on its host for memory."""
     cores: float | None = None
     """Cores that its processes use."""
     idle_since: float | None = None
@@ -176,12 +179,20 @@ class ObservedTask:
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
         self.held = frame.counters if frame.is_held else None
+        self._note_memory_kill(frame)
         self.cores = frame.cores
         is_idle = self.cores is not None and self.cores <= IDLE_CORES
         self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch, learns_gaps=not was_set)
+
+    def _note_memory_kill(self, frame: Frame) -> None:
+        end = frame.status.exit
+        if end is None or end.signal != signal.SIGKILL:
+            self.is_killed_for_memory = False
+        elif (host := frame.counters.host) is not None:
+            self.is_killed_for_memory |= bool(host.memory_kills)
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:

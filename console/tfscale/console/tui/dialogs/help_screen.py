@@ -10,8 +10,9 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
 from textual.keys import key_to_character
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
+from tfscale.console.tui.dialogs.dialog import Page
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 
@@ -68,30 +69,20 @@ def key_text(key: str) -> str:
     return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Page):
     """Page that any of the usual keys closes."""
 
-    DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen > VerticalScroll {
-        width: 76; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2;
-    }
-    HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
-    """
+    DEFAULT_CSS = "HelpScreen > .frame { width: 76; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "back", show=False),
-        Binding("j", "scroll(1)", "down", show=False),
-        Binding("k", "scroll(-1)", "up", show=False),
     ]
 
     def __init__(self, appearance: Appearance, keys: tuple[KeyPairs, KeyPairs]) -> None:
-        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
-        self._look = appearance
+        super().__init__(appearance)
         self._keys = keys
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll():
+        with VerticalScroll(classes="frame"):
             yield Static(self._text())
 
     def on_resize(self) -> None:
@@ -111,6 +102,3 @@ class HelpScreen(ModalScreen[None]):
                 text.append_text(Text("\n").join([*wrap_hanging(line, width, 16), Text()]))
         text.rstrip()
         return text
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

@@ -9,37 +9,28 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 from tfscale.console.transport.commands import Stack
+from tfscale.console.tui.dialogs.dialog import Page
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.task import Task
 
 
-class StackScreen(ModalScreen[None]):
+class StackScreen(Page):
     """Page that opens at once and is filled when the agent answers."""
 
-    DEFAULT_CSS = """
-    StackScreen { align: center middle; background: $background 60%; }
-    StackScreen > VerticalScroll {
-        width: 95%; height: 95%; background: $panel; border: round $secondary; padding: 0 2;
-    }
-    StackScreen.ascii > VerticalScroll { border: ascii $secondary; }
-    """
+    DEFAULT_CSS = "StackScreen > .frame { width: 95%; height: 95%; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,b,enter", "dismiss", "back", show=False),
-        Binding("j", "scroll(1)", "down", show=False),
-        Binding("k", "scroll(-1)", "up", show=False),
     ]
 
     def __init__(self, task: Task, appearance: Appearance) -> None:
-        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        super().__init__(appearance)
         self._shown_task = task
-        self._look = appearance
         self._content = Static(Text(f"asking {task} for its stacks", style=appearance.palette.dim))
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll():
+        with VerticalScroll(classes="frame"):
             yield self._content
 
     def show(self, stacks: Stack | str) -> None:
@@ -53,6 +44,3 @@ class StackScreen(ModalScreen[None]):
         for line in stacks.text.splitlines():
             text.append(f"{line}\n", style=palette.text if line.startswith(" ") else f"bold {palette.text}")
         self._content.update(text)
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

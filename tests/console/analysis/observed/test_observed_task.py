@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tfscale.console.analysis.tasks.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective

@@ -1,0 +1,41 @@
+"""The stream of one watcher: a description, what of the past it asks for, then each frame, and last words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from tfscale.agent import wire
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.cluster.placement.placement import Placement
+from tfscale.core.records.frame import Description
+from tfscale.v1 import agent_pb2
+
+
+async def frame_stream(
+    request: agent_pb2.WatchRequest,
+    *,
+    schema: int,
+    feed: Feed,
+    describe: Callable[[], Description],
+    placement: Callable[[], Placement | None],
+    clock: Callable[[], float] = time.time,
+) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
+    """Yield the replies to a request in this schema, until the feed is closed."""
+    in_pieces, now = request.HasField("past"), clock()
+    since = now - request.past if in_pieces else request.since if request.HasField("since") else None
+    with feed.watch(since, in_pieces=in_pieces) as watcher:
+        told = placement()
+        if in_pieces:
+            yield wire.past_beginning(schema, describe(), now)
+            for piece in watcher.pieces():
+                yield wire.past_reply(schema, piece)
+            yield wire.past_reply(schema, ())
+        else:
+            yield wire.snapshot_reply(schema, describe(), watcher.recent)
+        async for frame in watcher:
+            if placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
+                told = placement()
+                yield wire.snapshot_reply(schema, describe(), ())
+            yield wire.frame_reply(schema, frame)
+        yield wire.farewell_reply(schema, feed.farewell)

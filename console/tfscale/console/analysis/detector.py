@@ -1,0 +1,83 @@
+"""Interface of the rules: a detector observes frames, and tells once a second what it finds in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tfscale.console.analysis.baselines.run_facts import Trained
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.newest_steps import NewestSteps
+from tfscale.console.analysis.steps.step_table import StepTable
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.console.analysis.tasks.hangs import EVENT
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """Steps of the subjects that stand for the cluster: its workers, else their replicas, else asynchronous workers."""
+
+    window: AlignedSteps
+    """The newest aligned steps."""
+    counted: tuple[StepTable, tuple[str, ...], str]
+    """The steps that stand for the time of the run: (table, subjects, name of their numbering)."""
+    newest: NewestSteps | None
+    """None before the first step."""
+    is_asynchronous: bool
+    """True where each worker makes steps at its own pace."""
+    local_steps: int
+    """Global steps that one of these steps makes."""
+    compared: Sequence[tuple[tuple[str, ...], Mapping[str, StragglerFigures]]]
+    """Subjects of each group that do equal work, and the figures of the stragglers among them."""
+    late: tuple[str, ...]
+    """Subjects whose data come last, where nobody knows how fast those of the others would come."""
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """Facts about the cluster at one moment, for all detectors."""
+
+    now: float
+    """Unix seconds on the observer's clock."""
+    by_name: Mapping[str, ObservedTask]
+    """All tasks of the cluster."""
+    condition: ClusterCondition
+    steps: StepView
+    found: list[Diagnosis] = field(default_factory=list)
+    """Findings of the detectors before this one."""
+    trained: Trained | None = None
+    """Training that the newest steps belong to, as the detector of limits has found it; None before a step."""
+
+    @property
+    def tasks(self) -> tuple[ObservedTask, ...]:
+        return tuple(self.by_name.values())
+
+    @property
+    def is_brief_pause(self) -> bool:
+        """True while the cluster makes no step, and has not for long enough that this is an event."""
+        still = self.condition.stillness
+        return self.condition.kind is Condition.STILL and still is not None and still.seconds <= EVENT
+
+    @property
+    def has_pace(self) -> bool:
+        """True where findings about the pace are told."""
+        return self.condition.may_be_judged or self.is_brief_pause
+
+
+class Detector:
+    """One rule, or several that share their memory. `detectors.py` has all of them in one list."""
+
+    def observe(self, task: str, frame: Frame) -> None:
+        """Remember the facts of a frame of a task's agent that this rule needs."""
+
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return the findings that hold now; those that have ended are left out, unless they are told at their end."""
+        raise NotImplementedError
+
+    def explain(self, view: ClusterView) -> list[Diagnosis]:
+        """Return all that the detectors have found, with an explanation by this one where it has any."""
+        return view.found

@@ -1,0 +1,79 @@
+"""All rules in one list, in the order in which they look at the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tfscale.console.analysis.detector import ClusterView, Detector
+from tfscale.console.analysis.learning.empty_batches import empty_batches
+from tfscale.console.analysis.learning.non_finite import not_finite
+from tfscale.console.analysis.network.silence import SilenceWatch
+from tfscale.console.analysis.network.slow_links import SlowLinks
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.restarts.restart_watch import RestartWatch
+from tfscale.console.analysis.run.cluster_context import ClusterContext
+from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.tasks.blocked import blocked
+from tfscale.console.analysis.tasks.crashes import CrashWatch
+from tfscale.console.analysis.tasks.hangs import hangs
+from tfscale.console.analysis.tasks.no_first_step import no_first_step
+from tfscale.console.analysis.tasks.not_measured import not_measured
+from tfscale.console.analysis.tasks.not_started import not_started
+from tfscale.console.analysis.tasks.not_trained import not_trained
+from tfscale.console.analysis.tasks.stuck_functions import stuck_functions
+from tfscale.console.analysis.tasks.unused_gpus import unused_gpus
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.records.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Cluster for which detectors are made, and the two of them that the diagnostician asks for more than findings."""
+
+    spec: ClusterSpec
+    tasks: Mapping[str, ObservedTask]
+    steps: StepGroups
+    context: ClusterContext
+
+
+class TaskRule(Detector):
+    """Rule without a memory of frames: a function of the view. Rules about tasks work without numpy, unlike a view."""
+
+    def __init__(self, rule: Callable[[ClusterView], list[Diagnosis]]) -> None:
+        self._rule = rule
+
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return what the rule finds."""
+        return self._rule(view)
+
+
+def _crashes(watched: Watched) -> Detector:
+    addresses = {(each.host, each.port): str(task) for task, each in watched.spec.tasks.items()}
+    watch = CrashWatch(addresses)
+    return TaskRule(lambda view: watch.diagnose(view.by_name, view.now))
+
+
+def _task_rule(rule: Callable[[ClusterView], list[Diagnosis]]) -> Callable[[Watched], Detector]:
+    return lambda _: TaskRule(rule)
+
+
+DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
+    lambda watched: SilenceWatch(watched.spec),
+    _crashes,
+    _task_rule(lambda view: blocked(view.tasks)),
+    _task_rule(lambda view: stuck_functions(view.tasks) or hangs(view.tasks, view.condition)),
+    _task_rule(lambda view: not_started(view.tasks, view.now)),
+    _task_rule(lambda view: no_first_step(view.tasks, view.now)),
+    _task_rule(lambda view: not_trained(view.tasks)),
+    _task_rule(lambda view: not_measured(view.tasks)),
+    _task_rule(lambda view: unused_gpus(view.tasks)),
+    _task_rule(lambda view: not_finite(view.tasks)),
+    _task_rule(lambda view: empty_batches(view.tasks)),
+    lambda watched: watched.steps,
+    lambda _: SlowLinks(),
+    lambda watched: watched.context,
+    lambda watched: RestartWatch(tuple(watched.tasks.values())),
+)
+"""Makers of all detectors. A detector may read the findings of those before it; an explanation of what several have
+found comes after all have been asked, in the same order."""

@@ -1,0 +1,107 @@
+"""Groups of subjects that do equal work: workers, the replicas in them, asynchronous workers; and pipeline stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfscale.console.analysis.detector import ClusterView, Detector, StepView
+from tfscale.console.analysis.findings import SubjectSummary
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.steps.pipeline_stages import PipelineStages, is_stage
+from tfscale.console.analysis.stragglers.asynchronous import AsynchronousWorkers
+from tfscale.console.analysis.stragglers.straggler_rule import Rule
+from tfscale.console.analysis.stragglers.synchronous import SynchronousSubjects
+from tfscale.core.cluster.task import subject_task
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.frame import Frame
+
+
+class StepGroups(Detector):
+    """Steps of all subjects by group, and the stragglers, imbalances and pauses among them."""
+
+    def __init__(self, tasks: Mapping[str, ObservedTask], rule: Rule) -> None:
+        self._tasks = tasks
+        self._workers = SynchronousSubjects(rule)
+        self._replicas = SynchronousSubjects(rule)
+        self._asynchronous = AsynchronousWorkers(rule)
+        self._stages = PipelineStages()
+
+    def observe(self, task: str, frame: Frame) -> None:
+        """Put the steps of a frame into the groups of their subjects."""
+        self._workers.pauses.note(task, frame.activities)
+        for batch in frame.steps:
+            owner, _, part = batch.subject.partition("/")
+            if owner not in self._tasks:
+                continue
+            # A coordinator reports its workers' steps, also those of the worker that runs beside it in its task.
+            if is_stage(part):
+                self._stages.add(batch)
+            elif frame.coordinator is not None or batch.reporter.partition("/")[0] != owner:
+                self._asynchronous.add(batch)
+            else:
+                (self._replicas if part else self._workers).table.add(batch)
+
+    def judge(self, local_steps: int) -> StepView:
+        """Align the newest steps of each group, judge who straggles, and return the steps that are the cluster's."""
+        for group in self._groups:
+            group.judge(self._tasks)
+        main = self.main
+        return StepView(
+            window=main.window,
+            counted=main.counted,
+            newest=main.newest_steps(),
+            is_asynchronous=bool(self._asynchronous),
+            local_steps=local_steps,
+            compared=[(group.window.subjects, group.figures) for group in self._groups],
+            late=main.watch.named.late,
+        )
+
+    def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
+        """Return the stragglers, imbalances and pauses of all groups, as they were judged."""
+        workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
+        return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
+
+    @property
+    def main(self) -> SynchronousSubjects | AsynchronousWorkers:
+        """The group whose steps are the cluster's."""
+        if self._asynchronous:
+            return self._asynchronous
+        return self._workers if self._workers.table.subjects() else self._replicas
+
+    @property
+    def recovered(self) -> dict[str, float]:
+        """Time, Unix seconds, since which a straggler that has just ended is as fast as its peers, by subject."""
+        return {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
+
+    @property
+    def slowdown(self) -> float | None:
+        """Factor by which the stragglers of the group that loses most lengthen a step; None without steps."""
+        return max((cost for group in self._groups if (cost := group.slowdown()) is not None), default=None)
+
+    def summaries(self) -> dict[str, SubjectSummary]:
+        """Return medians of the newest steps of each subject of all groups."""
+        return {name: summary for group in self._groups for name, summary in group.summaries().items()}
+
+    def stage_summaries(self) -> dict[str, SubjectSummary]:
+        """Return medians of the newest steps of each pipeline stage."""
+        return self._stages.summaries()
+
+    @property
+    def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
+        return self._workers, self._replicas, self._asynchronous
+
+
+def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
+    """Return the diagnoses of tasks and of the replicas in them, each slowness once.
+
+    A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
+    """
+    slow = {diagnosis.subject for diagnosis in replicas if diagnosis.kind == "straggler"}
+    entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}
+    partly = [
+        replica for replica in replicas if replica.subject in slow and subject_task(replica.subject) not in entirely
+    ]
+    named = {subject_task(replica.subject) for replica in partly}
+    return [
+        worker for worker in workers if worker.kind != "straggler" or subject_task(worker.subject) not in named
+    ] + partly

@@ -1,0 +1,37 @@
+"""Processes with a thread that cannot go on: the kernel waits for a disk or a file server, or a container is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.host_sample import HostSample
+from tfscale.core.text import clock, plural
+
+BLOCKED = 5.0
+"""Seconds for which a thread waits in the kernel, without going on, before it is told (chosen: a disk that is busy
+answers within one)."""
+CONTAINER = "container"
+"""Place (`evidence.place`) at which a process cannot go on because its container is frozen."""
+
+
+def blocked(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+    """Return one diagnosis for each running task with a thread that the kernel does not let go on."""
+    held = ((task, task.held.host) for task in tasks if task.running and task.up and task.held)
+    return [found for task, host in held if host and (found := _blocked(task.name, task.at or 0.0, host)) is not None]
+
+
+def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
+    task = host.task
+    if task is None or task.blocked_for is None or task.blocked_for < BLOCKED:
+        return None
+    begin = at - task.blocked_for
+    count = plural(task.blocked, "thread")
+    place = f", in {task.blocked_in}" if task.blocked_in else ""
+    why = "a disk or a file server does not answer"
+    sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; {why}"
+    if task.frozen:
+        sentence = f"{name} cannot go on since {clock(begin)}: its container is frozen (docker pause, or its cgroup)"
+    evidence = {"threads": float(task.blocked), "place": CONTAINER if task.frozen else task.blocked_in or None}
+    return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)

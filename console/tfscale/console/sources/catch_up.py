@@ -1,0 +1,184 @@
+"""The past of a live cluster: what its agents have kept, gone through second by second in the time of the frames.
+
+A console that comes late so judges what one judged that was there, and then goes on live, without a gap or a double.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.inbox import Inbox
+from tfscale.console.sources.clock_seconds import put_seconds
+from tfscale.core.cluster.task import Task
+
+_logger = logging.getLogger(__name__)
+
+ANSWER = 2.0
+"""Seconds that an agent may take for the next part of its past. One on the same continent takes 0.1 s; a longer wait
+would hold up the first headline for an agent that is not there."""
+SILENCE = 3.0
+"""Seconds between two frames from which on the agent was not heard in between; it sends one a second, and a busy host
+is late by one."""
+_WAITING = 8192
+"""Frames of the past that wait for their turn, of all agents together: 80 MB with 100 steps each."""
+_QUIET = 1.0
+"""Seconds of catching up without a word about it, and between two words."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """Events that one agent has sent, and that are not handed on yet."""
+
+    task: Task
+    events: deque[Event] = field(default_factory=deque)
+    untimed: list[Event] = field(default_factory=list)
+    """Events of the connection, which become as old as the next frame of the past."""
+    offset: float = 0.0
+    """Seconds by which the console's clock is ahead of the agent's."""
+    has_frames: bool = False
+    is_whole: bool = False
+    """True once all of its past has come, or is not waited for any more."""
+    newest: float = -math.inf
+    """Time of the newest event that it has sent, on the console's clock."""
+    heard: float | None = None
+    """Time of the last frame that was handed on."""
+    is_silent: bool = False
+
+    def put(self, event: Event) -> None:
+        if self.is_whole:
+            self._append(event)
+        elif isinstance(event, FrameArrived):
+            # A clock that was set meanwhile brings no frame before the one that it followed.
+            at = min(max(event.frame.at + self.offset, self.newest), event.at)
+            self._append(*[replace(each, at=at) for each in self.untimed], replace(event, at=at))
+            self.untimed, self.has_frames = [], True
+        else:
+            self.untimed.append(event)
+
+    def end(self) -> None:
+        """Wait for no more of the past."""
+        self.is_whole = True
+        self._append(*self.untimed)
+        self.untimed = []
+
+    def until(self, second: float) -> Iterable[Event]:
+        """Hand on the events up to a second, with the silence before and between them."""
+        while self.events and self.events[0].at <= second:
+            event = self.events.popleft()
+            if isinstance(event, FrameArrived):
+                if self.is_silent:
+                    yield LinkChanged(event.at, self.task, LinkState.UP)
+                self.heard, self.is_silent = event.at, False
+            yield event
+        is_missed = self.heard is not None and second - self.heard > SILENCE
+        if is_missed and not self.is_silent and (self.events or not self.is_whole):
+            self.is_silent = True
+            yield LinkChanged(second, self.task, LinkState.DOWN, f"silent for {SILENCE:.0f} s")
+
+    def _append(self, *events: Event) -> None:
+        self.events += events
+        self.newest = max([self.newest, *(event.at for event in events)])
+
+
+class CatchUp:
+    """Stage between the streams of all agents and the inbox. Once it is over, events pass as they come."""
+
+    def __init__(self, inbox: Inbox, clock: Callable[[], float], tasks: Iterable[Task]) -> None:
+        self.is_over = False
+        self._inbox = inbox
+        self._clock = clock
+        self._shares = {task: _Share(task) for task in tasks}
+        self._room = max(1, _WAITING // max(1, len(self._shares)))
+        self._needed = -math.inf
+        """Time up to which the past of all agents is needed next; anything at all at first."""
+        self._behind = set(self._shares)
+        """Tasks of which it has not come yet."""
+        self._came = asyncio.Event()
+        self._went = asyncio.Event()
+
+    def put(self, event: Event) -> None:
+        """Take an event of a task's stream, with the time at which it arrived."""
+        if self.is_over or isinstance(event, SecondPassed):
+            self._inbox.put(event)
+            return
+        share = self._shares[event.task]  # type: ignore[union-attr]
+        is_lost = isinstance(event, LinkChanged) and event.state not in (LinkState.CONNECTING, LinkState.UP)
+        if is_lost:
+            share.end()
+        share.put(event)
+        self._note_came(share)
+
+    def begin_past(self, task: Task, offset: float) -> None:
+        """Note that frames of the past follow, and that the console's clock is `offset` seconds ahead of theirs."""
+        self._shares[task].offset = offset
+
+    def end_past(self, task: Task) -> None:
+        """Note that all frames of the past have come."""
+        if not self.is_over:
+            self._shares[task].end()
+            self._note_came(self._shares[task])
+
+    async def room(self, task: Task) -> None:
+        """Return when more of a task's past may be read."""
+        while not self.is_over and len(self._shares[task].events) > self._room and task not in self._behind:
+            await self._went.wait()
+
+    async def run(self) -> None:
+        """Go through the past, then put a `SecondPassed` in the inbox at every whole second, until cancelled."""
+        await self._wait()
+        begins = [share.events[0].at for share in self._shares.values() if share.has_frames]
+        began, second = self._clock(), math.floor(min([*begins, self._clock()])) + 1.0
+        told, first = began, second
+        while second <= self._clock():
+            self._need(second)
+            await self._wait()
+            self._hand_on(second)
+            self._inbox.put(SecondPassed(second))
+            await self._inbox.room(0)
+            if self._clock() - told > _QUIET:
+                told = self._clock()
+                _logger.info("going through the past: %.0f of %.0f s", second - first, told - first)
+            second += 1.0
+        self.is_over = True
+        self._hand_on(now := self._clock())
+        for task in [task for task, share in self._shares.items() if share.is_silent]:
+            self._inbox.put(LinkChanged(now, task, LinkState.UP))
+        await put_seconds(self._inbox, self._clock)
+
+    def _need(self, second: float) -> None:
+        """Ask for the past of all agents up to a second."""
+        self._needed = second
+        self._behind = {task for task, share in self._shares.items() if not (share.is_whole or share.newest > second)}
+
+    def _note_came(self, share: _Share) -> None:
+        if share.task in self._behind and (share.is_whole or share.newest > self._needed):
+            self._behind.discard(share.task)
+            self._came.set()
+
+    async def _wait(self) -> None:
+        """Return when all agents have sent what is needed, or have been waited for long enough."""
+        if not self._behind:
+            return
+        try:
+            async with asyncio.timeout(ANSWER):
+                while self._behind:
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            for task in self._behind:
+                self._shares[task].end()
+            self._behind = set()
+
+    def _hand_on(self, second: float) -> None:
+        due = [event for share in self._shares.values() for event in share.until(second)]
+        for event in sorted(due, key=operator.attrgetter("at")):
+            self._inbox.put(event)
+        self._went.set()
+        self._went = asyncio.Event()

@@ -1,0 +1,96 @@
+"""Bases of the dialogues: their frame, pages of text, and questions with buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, NamedTuple
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widgets import Button, Static
+from textual.widgets.button import ButtonVariant
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+
+
+class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
+    """Dialogue that covers the screen; its content lies in one container of the class `frame`."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog > .frame {
+        width: 66; max-width: 95%; height: auto; max-height: 95%;
+        background: $panel; border: round $secondary; padding: 0 2;
+    }
+    Dialog.ascii > .frame { border: ascii $secondary; }
+    """
+
+    def __init__(self, appearance: Appearance) -> None:
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        self._look = appearance
+
+
+class Page(Dialog[None]):
+    """Dialogue of text that scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll(1)", "down", show=False),
+        Binding("k", "scroll(-1)", "up", show=False),
+    ]
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+
+class Choice(NamedTuple, Generic[ScreenResultType]):
+    """Button of a question."""
+
+    label: str
+    answer: ScreenResultType
+    variant: ButtonVariant = "default"
+
+
+class QuestionDialog(Dialog[ScreenResultType], Generic[ScreenResultType]):
+    """Dialogue that a button answers, or a key that the subclass binds to `answer`."""
+
+    DEFAULT_CSS = """
+    QuestionDialog > .frame { max-width: 90%; max-height: 90%; border: round $warning; padding: 1 2; }
+    QuestionDialog.ascii > .frame { border: ascii $warning; }
+    QuestionDialog VerticalScroll { height: auto; max-height: 14; }
+    QuestionDialog Static { height: auto; }
+    QuestionDialog Horizontal { height: 1; margin: 1 0 0 0; align-horizontal: right; }
+    QuestionDialog Button { margin: 0 0 0 2; min-width: 14; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "app.focus_previous", "the button before", show=False),
+        Binding("right", "app.focus_next", "the button after", show=False),
+    ]
+
+    def __init__(
+        self, text: Text, choices: Sequence[Choice[ScreenResultType]], appearance: Appearance, focused: int = 0
+    ) -> None:
+        """Ask `text`; the choice with the index `focused` has the focus at first."""
+        super().__init__(appearance)
+        self._text = text
+        self._focused = focused
+        self._answers = {
+            Button(choice.label, variant=choice.variant, compact=True): choice.answer for choice in choices
+        }
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame"):
+            with VerticalScroll(can_focus=False):
+                yield Static(self._text)
+            with Horizontal():
+                yield from self._answers
+
+    def on_mount(self) -> None:
+        list(self._answers)[self._focused].focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self._answers[event.button])
+
+    def action_answer(self, answer: ScreenResultType) -> None:
+        self.dismiss(answer)

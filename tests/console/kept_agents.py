@@ -1,0 +1,93 @@
+"""Agents that have kept a run: the real feed and the real stream of each, without a network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import suppress
+
+from tfscale.agent.serving.frame_stream import frame_stream
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.agent.wire import EncodedFrame, serialized
+from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.transport.channels import Channels
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
+from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.wire.convert import message_of
+from tfscale.v1 import agent_pb2, telemetry_pb2
+
+
+class KeptAgent:
+    """One agent, whose clock is ahead of the console's by `ahead` seconds."""
+
+    def __init__(self, description: Description, *, is_silent: bool = False) -> None:
+        self.feed = Feed()
+        self.description = description
+        self.is_silent = is_silent
+        """True where it does not answer."""
+
+    def keep(self, frame: Frame, message: bytes | None = None) -> None:
+        data = message or message_of(telemetry_pb2.Frame, frame).SerializeToString()
+        self.feed.publish(EncodedFrame(frame.at, sum(len(batch.sequence) for batch in frame.steps), data))
+
+
+class KeptChannels(Channels):
+    """Channels to agents in this process, at a moment that stands still; `ahead` are the clocks of their hosts."""
+
+    def __init__(
+        self, spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, ahead: Mapping[Task, float] | None = None
+    ) -> None:
+        super().__init__(spec, insecure=True)
+        self._agents, self._at, self._ahead = agents, at, ahead or {}
+
+    def watch(self, task: Task, request: agent_pb2.WatchRequest) -> KeptStream:  # type: ignore[override]
+        return KeptStream(self._agents.get(task), request, self._at + self._ahead.get(task, 0.0))
+
+    def source(self, *, goes_on: bool = False) -> LiveSource:
+        """Return the live source of a console that comes at that moment, from which on time stands still or goes on."""
+        begin = time.monotonic()
+        return LiveSource(
+            self, Patience(silence=1e6), lambda: self._at + (time.monotonic() - begin if goes_on else 0.0)
+        )
+
+
+class KeptStream:
+    """Call of one stream."""
+
+    def __init__(self, agent: KeptAgent | None, request: agent_pb2.WatchRequest, now: float) -> None:
+        self._replies = None if agent is None else _replies(agent, request, now)
+
+    async def read(self) -> bytes | None:
+        if self._replies is None:
+            return None
+        with suppress(StopAsyncIteration):
+            return serialized(await anext(self._replies))
+        return None
+
+    def cancel(self) -> None:
+        """End the call."""
+
+
+def _replies(
+    agent: KeptAgent, request: agent_pb2.WatchRequest, now: float
+) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
+    return frame_stream(
+        request,
+        schema=SCHEMA_VERSION,
+        feed=agent.feed,
+        describe=lambda: agent.description,
+        placement=lambda: None,
+        clock=lambda: now,
+    )
+
+
+def kept(
+    frames: Iterable[tuple[Task, Frame, bytes | None]], described: Mapping[Task, Description]
+) -> dict[Task, KeptAgent]:
+    """Return the agents of these frames, each task's in order."""
+    agents = {task: KeptAgent(description) for task, description in described.items()}
+    for task, frame, message in frames:
+        agents[task].keep(frame, message)
+    return agents

@@ -1,0 +1,73 @@
+"""A console that was there from the start, and one that comes late: what each says of one run at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kept_agents import KeptAgent, KeptChannels
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
+
+
+class Late:
+    """Listener of a late console; `snapshots` are all that it took, the first of the past."""
+
+    def __init__(self, engine: Engine, until: float) -> None:
+        self.engine, self.until = engine, until
+        self.snapshots: list[Snapshot] = []
+        self.events: list[Event] = []
+
+    def event_folded(self, event: Event) -> None:
+        self.events.append(event)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+        if snapshot.at >= self.until:
+            self.engine.stop()
+
+
+def early(spec: ClusterSpec, events: Sequence[Event], at: float) -> Snapshot:
+    """Return the last snapshot of a console that was there, up to `at`."""
+    state, snapshot = states(spec)(), None
+    for event in events:
+        if event.at > at:
+            break
+        state.fold(event)
+        if isinstance(event, SecondPassed):
+            snapshot = state.snapshot(event.at)
+    assert snapshot is not None
+    return snapshot
+
+
+def agents_at(events: Sequence[Event], at: float, ahead: Mapping[Task, float] | None = None) -> dict[Task, KeptAgent]:
+    """Return the agents as they were at `at`, with all that they had sent until then; without those out of reach."""
+    agents: dict[Task, KeptAgent] = {}
+    links: dict[Task, LinkState] = {}
+    for event in events:
+        match event:
+            case AgentDescribed(when, task, description) if when <= at and task not in agents:
+                agents[task] = KeptAgent(description)
+            case LinkChanged(when, task, state) if when <= at:
+                links[task] = state
+            case FrameArrived(_, task, frame, message) if frame.at - (ahead or {}).get(task, 0.0) <= at:
+                agents[task].keep(frame, message)
+    return {task: agent for task, agent in agents.items() if links.get(task) is LinkState.UP}
+
+
+async def late(
+    spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, ahead: Mapping[Task, float] | None = None
+) -> Late:
+    """Return what a console took that comes at `at`, until it has caught up."""
+    engine = Engine(KeptChannels(spec, agents, at, ahead).source(), states(spec))
+    listener = Late(engine, float(int(at)))
+    await engine.run(listener)
+    return listener
+
+
+def findings(snapshot: Snapshot) -> dict[tuple[str, str], float]:
+    """Return the open findings, each with its onset."""
+    return {(each.kind, each.subject): each.begin for each in snapshot.findings.diagnoses if each.end is None}

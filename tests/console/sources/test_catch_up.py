@@ -1,0 +1,126 @@
+"""The past that a late console goes through: judged in the time of the frames, as by one that was there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import fakes
+import pytest
+from fake_agent import FakeCluster
+from kept_agents import KeptChannels
+from late_console import agents_at, early, findings, late
+from simulated_runs import simulated
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.state_factory import states
+from tfscale.console.export.snapshot_once import SnapshotOnce
+from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.transport.channels import Channels
+
+SPEC = simulated_spec(3)
+W0, W1, W2 = SPEC.tasks
+
+
+def seconds(events: list[Event]) -> list[float]:
+    return [event.at for event in events if isinstance(event, SecondPassed)]
+
+
+@pytest.mark.parametrize("fault", ["worker:1=1.6x@30s", "worker:1=hang@40s", "worker:2=kill@50s", "worker:2=stop@45s"])
+async def test_a_late_console_says_what_one_says_that_was_there(fault: str) -> None:
+    run = simulated(70, 3, fault)
+    for cut in (42.4, 48.7, 66.9):
+        at = run[0].at + cut
+        there, came = early(SPEC, run, at), (await late(SPEC, agents_at(run, at), at)).snapshots[-1]
+        assert findings(came) == findings(there), cut
+        assert came.findings.headline == there.findings.headline, cut
+
+
+async def test_each_second_of_the_past_is_judged_once_and_events_are_in_the_order_of_their_times() -> None:
+    run = simulated(40, 3)
+    at = run[0].at + 38.5
+    told = await late(SPEC, agents_at(run, at), at)
+    assert {after - before for before, after in pairwise(seconds(told.events))} == {1.0}
+    assert seconds(told.events)[-1] == int(at) and len(told.snapshots) == len(seconds(told.events)) > 35
+    assert [event.at for event in told.events] == sorted(event.at for event in told.events)
+    frames = [(event.task, event.frame.sequence) for event in told.events if isinstance(event, FrameArrived)]
+    assert len(frames) == len(set(frames)) > 100
+
+
+async def test_a_clock_that_is_an_hour_wrong_does_not_tear_the_past_apart() -> None:
+    run = simulated(60, 3, "worker:1=1.6x@20s")
+    skewed = [
+        replace(event, frame=shifted(event.frame, 3600.0), message=None)
+        if isinstance(event, FrameArrived) and event.task == W2
+        else event
+        for event in run
+    ]
+    at, ahead = run[0].at + 55.5, {W2: 3600.0}
+    told = await late(SPEC, agents_at(skewed, at, ahead), at, ahead)
+    arrived = {event.frame.sequence: event.at for event in told.events if isinstance(event, FrameArrived)}
+    assert findings(told.snapshots[-1]).keys() == findings(early(SPEC, run, at)).keys() == {("straggler", "worker:1")}
+    for event in run:
+        if isinstance(event, FrameArrived) and event.task == W2 and event.frame.sequence in arrived:
+            assert arrived[event.frame.sequence] == pytest.approx(event.frame.at, abs=1.0)
+
+
+def shifted(frame, by):  # type: ignore[no-untyped-def]
+    steps = tuple(replace(batch, end=[end + by for end in batch.end]) for batch in frame.steps)
+    return replace(frame, at=frame.at + by, steps=steps)
+
+
+async def test_an_agent_that_was_silent_in_the_past_was_not_heard_then() -> None:
+    run = simulated(60, 3)
+    begin = run[0].at
+    gap = [
+        event
+        for event in run
+        if not (isinstance(event, FrameArrived) and event.task == W1 and begin + 20 < event.at < begin + 30)
+    ]
+    told = await late(SPEC, agents_at(gap, begin + 50.5), begin + 50.5)
+    links = [(event.state, event.at - begin) for event in told.events if isinstance(event, LinkChanged)]
+    (down,) = [at for state, at in links if state is LinkState.DOWN]
+    assert 22 < down < 25
+    (back,) = [at for state, at in links if state is LinkState.UP and at > down]
+    assert 29 < back < 32
+
+
+async def test_an_agent_that_is_not_there_holds_nobody_up() -> None:
+    run = simulated(40, 3)
+    at = run[0].at + 35.5
+    agents = agents_at(run, at)
+    del agents[W1]
+    async with asyncio.timeout(10):
+        told = await late(SPEC, agents, at)
+    assert len(told.snapshots) > 30
+    assert told.snapshots[-1].view(W0).is_up and not told.snapshots[-1].view(W1).is_up
+
+
+async def test_agents_that_send_their_past_in_one_snapshot_are_gone_through_as_well() -> None:
+    async with FakeCluster(2, interval=0.1) as cluster:
+        for _ in range(40):
+            cluster.tick()
+            await asyncio.sleep(0.1)
+        channels = Channels(cluster.spec, insecure=False)
+        once = SnapshotOnce(Engine(LiveSource(channels, Patience()), states(cluster.spec)))
+        async with asyncio.timeout(5):
+            snapshot = await once.run()
+        await channels.close()
+    assert snapshot is not None and once.frames >= 40 and not snapshot.is_outdated
+
+
+async def test_once_waits_until_it_has_caught_up() -> None:
+    run = simulated(100, 3)
+    at = run[0].at + 95.5
+    source = KeptChannels(SPEC, agents_at(run, at), at).source(goes_on=True)
+    snapshot = await SnapshotOnce(Engine(source, states(SPEC))).run()
+    assert snapshot is not None and snapshot.at > int(at) and snapshot.age < 1
+
+
+def test_an_outdated_snapshot_says_of_what_moment_it_is() -> None:
+    cluster = fakes.spec(2)
+    now = fakes.folded(cluster, *fakes.healthy_events(cluster)).snapshot(fakes.NOW)
+    assert (now.moment, replace(now, age=2.9).moment) == ("", "")
+    assert replace(now, age=75.0).moment.endswith(", 75 s ago: ")
