@@ -65,8 +65,9 @@ class ClusterContext(Detector):
         self._turn = 0
         """Evaluations since the last judgement."""
         self._judged: float | None = None
-        self._are_late = False
         """Time of the last judgement of limits, Unix seconds."""
+        self._are_late = False
+        """True where some worker's data came last at the last evaluation."""
         self._causes = CauseTracker()
         self._saturation = SaturationWatch()
         self._slowdown = SlowdownWatch(baselines)
