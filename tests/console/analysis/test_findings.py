@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.analysis.findings import by_sentence, by_severity
+from tfscale.console.analysis.findings import by_severity, one_each
 from tfscale.core.records.diagnosis import Diagnosis
 
 
@@ -20,7 +20,7 @@ def test_open_ones_come_first_then_the_severe_then_causes_before_effects_then_th
 
 def test_diagnoses_that_share_a_sentence_are_told_once_by_the_first() -> None:
     first, second, other = (
-        Diagnosis("straggler", f"worker:{index}", 1.0, None, "warning", sentence)
-        for index, sentence in enumerate(("both", "both", "another"))
+        Diagnosis("straggler", f"worker:{index}", 1.0, None, "warning", "", together=together)
+        for index, together in enumerate((("worker:0", "worker:1"), ("worker:0", "worker:1"), ()))
     )
-    assert by_sentence([first, other, second]) == [first, other]
+    assert one_each([first, other, second]) == [first, other]

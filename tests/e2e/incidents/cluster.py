@@ -81,8 +81,8 @@ class Cluster:
                 self.setup.indexes.get(task, int(index)),
                 [sys.executable, own.get("SCRIPT", PROGRAMS / f"{self.setup.program}.py")],
                 self._environment() | self._filled(self.setup.variables | own),
-                role,
-                [*net_hosts.inside(self.host(task)), *self._in_group(task)],
+                role=role,
+                before=[*net_hosts.inside(self.host(task)), *self._in_group(task)],
                 said=said.fileno(),
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.baselines.baseline import BaselineStore
 from tfscale.console.analysis.condition.cluster_condition import Condition, ConditionWatch
@@ -11,7 +11,7 @@ from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import Findings, SubjectSummary
-from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.headline import conspicuous, headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
@@ -21,7 +21,6 @@ from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.task import is_named
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.probe_status import ProbeStatus
@@ -86,14 +85,18 @@ class Diagnostician:
                 task.is_held_up = True
         return ClusterView(now, self._tasks, condition, steps)
 
-    def _suspect(self, diagnoses: Sequence[Diagnosis], top: str) -> Suspect | None:
+    def _suspect(
+        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, ratios: Mapping[str, float]
+    ) -> Suspect | None:
         """Return who looks slow while nobody is named, where neither a diagnosis nor the headline is about it."""
         suspect = self._steps.main.watch.named.suspect
-        if suspect is None or is_named(suspect.subject, top):
+        if suspect is None:
+            return None
+        if top is None and conspicuous([task for task in self._tasks.values() if task.meets], ratios) is not None:
             return None
         told = [each for each in diagnoses if each.end is None]
         is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in told)
-        return None if is_told else suspect
+        return None if is_told or (top is not None and suspect.subject in top.named()) else suspect
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], view: ClusterView) -> Findings:
         main, condition = self._steps.main, view.condition
@@ -107,12 +110,24 @@ class Diagnostician:
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
-        top = headline(diagnoses, view.tasks, condition, rate, ratios, list(stages.values()), main.short_history, late)
+        top = quoted(diagnoses, view.tasks, condition)
+        short = main.short_history
+        sentence = headline(
+            diagnoses,
+            view.tasks,
+            condition,
+            steps_per_second=rate,
+            ratios=ratios,
+            stages=list(stages.values()),
+            short=short,
+            late=late,
+        )
         return Findings(
             diagnoses=diagnoses,
-            headline=top,
-            short_history=main.short_history,
-            suspect=self._suspect(diagnoses, top) if trains else None,
+            headline=sentence,
+            top=top,
+            short_history=short,
+            suspect=self._suspect(diagnoses, top, ratios) if trains else None,
             condition=condition,
             step_time=main.step_time() if trains else None,
             steps_per_second=rate,

@@ -68,6 +68,8 @@ class FindingKind:
     """Names of one such finding and of several, in the verdict of a report; None where it is charged with nothing."""
     info_is_calm: bool = False
     """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
+    tells_who_ended: bool = False
+    """True where the sentence names all tasks that ended of it."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Reason for each field that is None, by the field's name."""
 
@@ -89,6 +91,7 @@ KINDS = (
         forbids_restart=True,
         nouns=("host that was cut off", "hosts that were cut off"),
         is_over="its host is heard again",
+        tells_who_ended=True,
         first_step="see whether its host is up, then look at its network (cable, port, firewall); restart what has "
         "ended",
     ),
@@ -99,6 +102,7 @@ KINDS = (
         forbids_restart=True,
         nouns=("crash", "crashes"),
         is_over="runs again",
+        tells_who_ended=True,
         first_step=first_steps.about_crash,
     ),
     FindingKind(

@@ -65,6 +65,8 @@ class Findings:
     """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
     suspect: Suspect | None = None
     """The subject that looks slow, beside a headline that does not name it: no diagnosis, and shown in grey."""
+    top: Diagnosis | None = None
+    """The open diagnosis that the headline quotes; None where it is about something else."""
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:
@@ -82,11 +84,16 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
-def by_sentence(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Return the first diagnosis of each sentence: several stragglers share one."""
-    first: dict[str, Diagnosis] = {}
+def sentence_key(diagnosis: Diagnosis) -> tuple[object, ...]:
+    """Return a key that findings have in common which share one sentence, as several stragglers do."""
+    return diagnosis.kind, diagnosis.together or (diagnosis.subject, diagnosis.begin)
+
+
+def one_each(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return the first diagnosis of each sentence."""
+    first: dict[tuple[object, ...], Diagnosis] = {}
     for diagnosis in diagnoses:
-        first.setdefault(diagnosis.sentence, diagnosis)
+        first.setdefault(sentence_key(diagnosis), diagnosis)
     return list(first.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.findings import SEVERITIES, by_severity
 from tfscale.console.analysis.past_straggler import PastStraggler, told
-from tfscale.console.analysis.stragglers.straggler_words import sets_of
+from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.records.diagnosis import Diagnosis
 
 _Key = tuple[str, str, float]
@@ -58,7 +58,7 @@ class OpenDiagnoses:
         self._open = held
         past = [
             straggler
-            for each in sets_of([over for over in ended if over.kind == "straggler"])
+            for each in told_together([over for over in ended if over.kind == "straggler"])
             for straggler in told(each, all(over.subject in since for over in each))
         ]
         others = [over for over in ended if over.kind != "straggler"]

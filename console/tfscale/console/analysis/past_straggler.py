@@ -31,7 +31,7 @@ class PastStraggler:
 
     def add(self, straggler: Diagnosis) -> None:
         """Take in the straggler as it is found now."""
-        ratio, cost = _number(straggler, "ratio"), live_cost.loss_of(straggler) or 0.0
+        ratio, cost = straggler.number("ratio") or 1.0, live_cost.loss_of(straggler) or 0.0
         self.evaluations += 1
         self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
         self._ratios, self._costs = self._ratios + ratio, self._costs + cost
@@ -68,12 +68,12 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     """
     newest, end = over[0], max(each.end or each.begin for each in over)
     subjects = sorted((each.subject for each in over), key=subject_order)
-    ratios = [_number(each, "ratio") for each in over]
-    worst = max(_number(each, "worst_ratio") for each in over)
+    ratios = [each.number("ratio") or 1.0 for each in over]
+    worst = max(each.number("worst_ratio") or 1.0 for each in over)
     at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
     phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
     cost = max(live_cost.loss_of(each) or 0.0 for each in over)
-    others = [name for name in str(newest.evidence.get("together") or "").split(", ") if name not in ("", *subjects)]
+    others = [name for name in newest.together if name not in subjects]
     beside = f" to {'it' if len(over) == 1 else 'them'} and {listing(others, most=MOST_NAMES)}" if others else ""
     causes = {str(each.evidence["cause"]) for each in over}
     cause = causes.pop() if len(causes) == 1 else ""
@@ -85,9 +85,5 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     )
     if recovered:
         sentence += f"; normal since {clock(end)}"
-    return [replace(each, sentence=sentence) for each in over]
-
-
-def _number(straggler: Diagnosis, name: str) -> float:
-    value = straggler.evidence.get(name)
-    return float(value) if isinstance(value, float | int) else 1.0
+    together = tuple(subjects) if len(subjects) > 1 else ()
+    return [replace(each, sentence=sentence, together=together) for each in over]

@@ -164,6 +164,7 @@ def _group(
     begin: float,
     end: float,
     steps: int,
+    *,
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
 ) -> RunGroup:

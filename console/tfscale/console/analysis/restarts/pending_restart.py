@@ -36,7 +36,7 @@ class Straggling:
 
     @classmethod
     def of(cls, stragglers: Sequence[Diagnosis]) -> Straggling:
-        cost = max((float(each.evidence.get("slowdown") or 1.0) for each in stragglers), default=1.0)
+        cost = max((each.number("slowdown") or 1.0 for each in stragglers), default=1.0)
         return cls(frozenset(subject_owner(each.subject) for each in stragglers), cost - 1)
 
     def expected(self, restarted: Iterable[str]) -> Expected:

@@ -32,10 +32,9 @@ def loss_of(diagnosis: Diagnosis) -> float | None:
 
     That of a straggler is what all of them cost together.
     """
-    evidence = diagnosis.evidence
-    slowdown = evidence.get("slowdown") if diagnosis.kind == "straggler" else None
-    cost = 1 - 1 / max(float(slowdown), 1.0) if slowdown else evidence.get("cost")
-    return min(max(float(cost), 0.0), 1.0) if isinstance(cost, int | float) else None
+    slowdown = diagnosis.number("slowdown") if diagnosis.kind == "straggler" else None
+    cost = 1 - 1 / max(slowdown, 1.0) if slowdown else diagnosis.number("cost")
+    return None if cost is None else min(max(cost, 0.0), 1.0)
 
 
 def with_live_cost(diagnoses: Iterable[Diagnosis], gpus: int | None, price: GpuPrice | None) -> list[Diagnosis]:

@@ -19,7 +19,13 @@ from tfscale.console.analysis.stragglers.straggler_rule import (
     severity_of,
     short_history,
 )
-from tfscale.console.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
+from tfscale.console.analysis.stragglers.straggler_words import (
+    begin_of,
+    evidence_of,
+    slower_than_peers,
+    together,
+    what_is_lost,
+)
 from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
@@ -100,14 +106,14 @@ class StragglerWatch:
         measured = [cost.figures for cost in costs]
         lost = what_is_lost(measured)
         sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
-        reported = []
+        names, reported = together(subjects, verdicts), []
         for verdict, cost, alone, evidence in zip(
             verdicts, costs, figures, evidence_of(subjects, verdicts, measured), strict=True
         ):
             known = cost.figures
             severity = severity_of(known.slowdown if _FAR_LESS * known.slowdown < alone.slowdown else known.ratio)
             name = subjects[verdict.column]
-            diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
+            diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
             reported.append(ReportedStraggler(diagnosis, known, cost.is_alone))
         return reported
 
