@@ -24,6 +24,15 @@ def test_a_diagnosis_keeps_the_begin_that_it_was_opened_with_and_ends_once_at_it
     assert memory.update([], 24.0) == ()
 
 
+def test_the_moment_at_which_a_straggler_was_noticed_stays() -> None:
+    memory = OpenDiagnoses()
+    for at in (20.0, 21.0, 22.0):
+        (told,) = memory.update([slow(1.6, noticed=at)], at)
+        assert told.evidence["noticed"] == 20.0
+    (ended,) = memory.update([], 70.0)
+    assert ended.evidence["noticed"] == 20.0
+
+
 def test_a_straggler_that_is_over_is_told_by_what_it_was_and_at_its_worst() -> None:
     memory = OpenDiagnoses()
     for ratio, severity, cause in (

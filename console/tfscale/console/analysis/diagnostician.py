@@ -16,6 +16,7 @@ from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
+from tfscale.console.analysis.run.pace_drop import PaceDrop
 from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
@@ -40,6 +41,7 @@ class Diagnostician:
         self._gpu_price = spec.gpu_price
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
+        self._pace_drop = PaceDrop()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
@@ -121,6 +123,7 @@ class Diagnostician:
             ratios=ratios,
             stages=list(stages.values()),
             short=short,
+            drop=self._pace_drop.since_a_minute(view.now, rate),
         )
         return Findings(
             diagnoses=diagnoses,

@@ -69,7 +69,9 @@ def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:
     if before is None:
         held = _Open(diagnosis, diagnosis, PastStraggler() if diagnosis.kind == "straggler" else None)
     else:
-        current = replace(diagnosis, begin=before.diagnosis.begin)
+        noticed = before.diagnosis.evidence.keys() & {"noticed"}
+        evidence = {**diagnosis.evidence, **{name: before.diagnosis.evidence[name] for name in noticed}}
+        current = replace(diagnosis, begin=before.diagnosis.begin, evidence=evidence)
         is_worse = SEVERITIES.index(current.severity) > SEVERITIES.index(before.worst.severity)
         held = _Open(current, current if is_worse else before.worst, before.past)
     if held.past is not None:
