@@ -33,7 +33,8 @@ def test_what_costs_most_now_comes_first_and_what_is_unknown_has_the_least_cost_
         costing("straggler", 0.6, "warning", cost_is="at_most"),
         costing("straggler", 0.02, "critical"),
     ]
-    assert sorted(reversed(first_to_last), key=lambda each: by_cost(each, trains=True)) == first_to_last
+    last_to_first = first_to_last[::-1]
+    assert sorted(last_to_first, key=lambda each: by_cost(each, trains=True)) == first_to_last
 
 
 def test_what_keeps_the_cluster_from_training_costs_all_of_the_time() -> None:
