@@ -31,6 +31,12 @@ def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
     assert headline((), workers[:1], TRAINING, steps_per_second=0.125) == "healthy: worker:0 trains, 8.0 s a step"
 
 
+def test_a_cluster_that_was_much_faster_a_minute_ago_is_not_called_healthy(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=2.9)
+    assert said == "3 workers in step, 4.7 steps/s, no straggler; 2.9x as fast a minute ago"
+
+
 def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
     def said(**facts: int) -> str:
         probe = ProbeStatus(ProbeState.MEASURING, **facts)  # type: ignore[arg-type]

@@ -10,12 +10,13 @@ from tfscale.console.analysis.condition.cluster_condition import Condition, Cond
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
-from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.findings import Findings, SubjectSummary, by_cost
 from tfscale.console.analysis.headline import conspicuous, headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
+from tfscale.console.analysis.run.pace_drop import PaceDrop
 from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
@@ -40,6 +41,7 @@ class Diagnostician:
         self._gpu_price = spec.gpu_price
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
+        self._pace_drop = PaceDrop()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
@@ -71,7 +73,9 @@ class Diagnostician:
         for detector in self._detectors:
             view.found = detector.explain(view)
         told = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
-        return self._findings(self._open.update(told, now, self._steps.recovered), view)
+        diagnoses = self._open.update(told, now, self._steps.recovered)
+        trains = view.condition.may_be_judged
+        return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
     def _view(self, now: float) -> ClusterView:
         """Return what is known of the cluster before any detector is asked."""
@@ -121,6 +125,7 @@ class Diagnostician:
             stages=list(stages.values()),
             short=short,
             late=late,
+            drop=self._pace_drop.since_a_minute(view.now, rate),
         )
         return Findings(
             diagnoses=diagnoses,

@@ -16,10 +16,11 @@ from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import Exit
-from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
+from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
+_HEALTHY = "healthy: "
 
 
 def quoted(
@@ -53,6 +54,7 @@ def headline(
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
+    drop: float | None = None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -65,6 +67,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
+        drop: times as fast as now that the cluster was a minute ago, where that is a lot.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
@@ -73,7 +76,10 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        return _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short) + _manner(diagnoses)
+        unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
+        if drop is None or manner:
+            return unnamed + manner
+        return f"{unnamed.removeprefix(_HEALTHY)}; {times(drop)} as fast a minute ago"
     return _waiting(tasks, condition)
 
 
@@ -156,7 +162,7 @@ def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> s
 
 
 def _healthy(manner: str, short: ShortHistory | None) -> str:
-    return f"healthy: {manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
+    return f"{_HEALTHY}{manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
 
 
 def _too_short(short: ShortHistory) -> str:
