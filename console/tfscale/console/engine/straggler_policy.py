@@ -199,8 +199,8 @@ class StragglerPolicy:
             if restart.kind != "restart":
                 continue
             downtime = worth_restarting.downtime_of(restart, snapshot.findings.local_steps)
-            if downtime is not None:
-                self._downtimes[frozenset(str(restart.evidence.get("tasks")).split(", "))] = downtime
+            if downtime is not None and isinstance(tasks := restart.evidence.get("tasks"), tuple):
+                self._downtimes[frozenset(tasks)] = downtime
             earlier = worth_restarting.by_policy(restart)
             # The name is from a reason, which anybody may have written.
             if earlier is None or (task := self._tasks.get(earlier.worker)) is None:

@@ -93,7 +93,7 @@ class LocalCluster:
         return failed
 
     def agent_log(self, task: Task) -> str:
-        """Return what the agent of a task has said, its newest lines."""
+        """Return the newest lines of the log of a task's agent."""
         return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
 
     def task_log(self, task: Task, begin: int = 0) -> bytes:

@@ -38,7 +38,7 @@ class Straggling:
 
     @classmethod
     def of(cls, stragglers: Sequence[Diagnosis]) -> Straggling:
-        cost = max((float(each.evidence.get("slowdown") or 1.0) for each in stragglers), default=1.0)
+        cost = max((each.number("slowdown") or 1.0 for each in stragglers), default=1.0)
         is_bound = any(each.evidence.get("cost_is") == AT_MOST for each in stragglers)
         return cls(frozenset(subject_owner(each.subject) for each in stragglers), cost - 1, is_bound)
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from tfscale.console.analysis.causes.vitals import Vitals, middle
 from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
-from tfscale.console.analysis.run.remedies import Remedy
 from tfscale.core.cluster.task import CLUSTER, Role, Task
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.text import bit_rate
 
 COMMUNICATION = 0.30
@@ -49,8 +48,6 @@ _OUTSIDE = {
 """By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
 BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
 """Limits by what takes time outside of the steps."""
-
-Evidence = dict[str, float | str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +261,16 @@ def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
         "resource": limit.resource,
         "fraction": limit.fraction,
         **limit.evidence,
-        "remedies": "; ".join(map(str, limit.remedies)) or None,
-        "also": ", ".join(other.limit.resource for other in others) or None,
+        "also": tuple(other.limit.resource for other in others) or None,
     }
-    sentence = f"{limit.sentence}; what would help: {first}" if first else limit.sentence
-    return Diagnosis("saturation", limit.subject, held.begin, None, limit.severity, sentence, evidence)
+    known = (limit.subject, held.begin, None, limit.severity)
+    if first is None:
+        return Diagnosis("saturation", *known, limit.sentence, evidence)
+    return Diagnosis(
+        "saturation",
+        *known,
+        f"{limit.sentence}; what would help: {first}",
+        evidence,
+        remedies=(first, *(remedy for remedy in limit.remedies if remedy is not first)),
+        statement=limit.sentence,
+    )

@@ -17,7 +17,7 @@ from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import others_median
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.step_batch import LAG_PHASES
 
 COST_ON, COST_OFF = 0.15, 0.10
@@ -105,7 +105,7 @@ def lost_time(steps: AlignedSteps) -> LostTime | None:
 
 def _describe(cost: float, begin: float, lost: LostTime) -> Diagnosis:
     sentence = f"the slowest of each step costs the cluster {cost:.0%} of its throughput"
-    evidence: dict[str, float | str | None] = {"cost": cost}
+    evidence: Evidence = {"cost": cost}
     if lost.moves:
         sentence += ", but it is not always the same one: uneven work or noisy hosts, nobody to repair"
     elif lost.subject_share >= _MOSTLY:

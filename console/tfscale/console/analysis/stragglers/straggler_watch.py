@@ -19,7 +19,13 @@ from tfscale.console.analysis.stragglers.straggler_rule import (
     severity_of,
     short_history,
 )
-from tfscale.console.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
+from tfscale.console.analysis.stragglers.straggler_words import (
+    begin_of,
+    evidence_of,
+    slower_than_peers,
+    together,
+    what_is_lost,
+)
 from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
@@ -110,7 +116,7 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: Aligne
         ": how fast the others' data can come is not known" if any(bound) else ""
     )
     sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
-    reported = []
+    names, reported = together(subjects, verdicts), []
     for verdict, each, alone, is_bounded, evidence in zip(
         verdicts, measured, figures, bound, evidence_of(subjects, verdicts, measured), strict=True
     ):
@@ -118,6 +124,6 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: Aligne
         severity = "warning" if is_bounded else severity_of(each.slowdown if costs_less else each.ratio)
         evidence |= {"cost_is": AT_MOST} if is_bounded else {}
         name = subjects[verdict.column]
-        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
+        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
         reported.append(ReportedStraggler(diagnosis, each))
     return reported
