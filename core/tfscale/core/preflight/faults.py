@@ -22,7 +22,7 @@ LEAST_STATE = 64 << 20
 LEAST_MEMORY = 1 << 30
 """Available bytes below which memory is a fault.
 
-Below, the import of TensorFlow and a model may end in the kernel's killer; above, a small host that can train is a fault.
+Below, the import of TensorFlow and a model may end in the kernel's killer; above, a small host is called unfit.
 """
 SLOW_TRANSFER = 0.5
 """Share of the median rate, or of the rate in `[links]`, below which a transfer is a fault."""
