@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
@@ -26,16 +27,6 @@ def gpus_at_work(tasks: Iterable[ObservedTask]) -> int | None:
         elif task.running and task.meets:
             return None
     return known or None
-
-
-def loss_of(diagnosis: Diagnosis) -> float | None:
-    """Return the share of the cluster's time that a finding costs, as its sentence tells it; None where it tells none.
-
-    That of a straggler is what all of them cost together.
-    """
-    slowdown = diagnosis.number("slowdown") if diagnosis.kind == "straggler" else None
-    cost = 1 - 1 / max(slowdown, 1.0) if slowdown else diagnosis.number("cost")
-    return None if cost is None else min(max(cost, 0.0), 1.0)
 
 
 def with_live_cost(diagnoses: Iterable[Diagnosis], gpus: int | None, price: GpuPrice | None) -> list[Diagnosis]:
