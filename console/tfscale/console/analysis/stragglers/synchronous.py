@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tfscale.console.analysis.findings import SubjectSummary
@@ -101,6 +101,7 @@ class SynchronousSubjects:
         first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
         self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
         fresh = self.table.aligned(reporting, first, COMPLETE)
+        self.watch.input_python = _input_python(reporting, tasks)
         slow = self.watch.diagnose(fresh, self._steps_since)
         self.pauses.fold(fresh)
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
@@ -137,6 +138,14 @@ class SynchronousSubjects:
             self.watch.restart(changed)
             self.pauses.restart()
         self._attempts = current
+
+
+def _input_python(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> dict[str, float]:
+    """Return the share of the time that Python of each subject's input is at work, where its probe knows it."""
+    probes = {subject: tasks[subject_owner(subject)].probe for subject in subjects}
+    return {
+        subject: probe.input_python for subject, probe in probes.items() if probe and probe.input_python is not None
+    }
 
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: Mapping[str, ObservedTask]) -> bool:
