@@ -47,6 +47,7 @@ def start_agent(
     index: int,
     command: Sequence[str | Path],
     variables: Mapping[str, str] | None = None,
+    *,
     role: str = "worker",
     before: Sequence[str] = (),
     python: str | Path = sys.executable,
@@ -84,6 +85,7 @@ def running(
     workers: int,
     command: Sequence[str | Path],
     variables: Mapping[str, str],
+    *,
     before: Sequence[Sequence[str]] = ((),),
     python: str | Path = sys.executable,
 ) -> Iterator[list[subprocess.Popen[bytes]]]:

@@ -52,7 +52,7 @@ def run_program(
 def _agents(
     folder: Path, cluster: Path, roles: Mapping[str, int], command: Sequence[str | Path], variables: Mapping[str, str]
 ) -> Iterator[None]:
-    agents = [start_agent(folder, cluster, index, command, variables, role) for role, index in tasks_of(roles)]
+    agents = [start_agent(folder, cluster, index, command, variables, role=role) for role, index in tasks_of(roles)]
     try:
         yield
     finally:

@@ -207,7 +207,7 @@ def score_of(rule: str, cells: Sequence[tuple[str, str]], seeds: int) -> Score:
                 continue
             number = 1000 * NOISES.index(noise) + 100 * FAULTS.index(fault) + index
             ratio = RATIOS[(number // 100 + index) % len(RATIOS)]
-            run = cluster(workers, step, noise, 50_000 + number, fault, ratio)
+            run = cluster(workers, step, noise, 50_000 + number, fault=fault, ratio=ratio)
             judge_run(run, RULES[rule](), fault == "moving", score)
     return score
 

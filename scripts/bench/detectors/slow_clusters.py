@@ -48,6 +48,7 @@ def cluster(
     step: float,
     noise: str,
     seed: int,
+    *,
     fault: str | None = None,
     ratio: float = 1.5,
     seconds: float | None = None,
@@ -63,7 +64,9 @@ def cluster(
     lag = own * np.exp(_Noise(random, (count, workers), step).of(noise))
     factor, phase = np.ones((count, workers)), "compute"
     if fault is not None:
-        factor = _factors(random, fault, ratio, count, workers, begin, passes, step)
+        factor = _factors(
+            random, fault=fault, ratio=ratio, count=count, workers=workers, begin=begin, passes=passes, step=step
+        )
         phase = str(random.choice(["compute", "compute", "input"]))
     shares = np.array(list(SHARES.values()))[:, None, None]
     phases = shares * lag
@@ -77,6 +80,7 @@ def cluster(
 
 def _factors(
     random: np.random.Generator,
+    *,
     fault: str,
     ratio: float,
     count: int,

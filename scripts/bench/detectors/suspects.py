@@ -72,7 +72,7 @@ def lead(noise: str, ratio: float) -> str:
     first, named = [], []
     for workers, step in SHAPES:
         for seed in range(2):
-            run = cluster(workers, step, noise, 900 + seed, "permanent", ratio, SLOWED)
+            run = cluster(workers, step, noise, 900 + seed, fault="permanent", ratio=ratio, seconds=SLOWED)
             culprit = f"worker:{int(np.flatnonzero(run.slow.any(axis=0))[0])}"
             begin = float(run.end[np.flatnonzero(run.slow.any(axis=1))[0] - 1])
             shown = watch(run)

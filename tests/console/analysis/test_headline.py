@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
 from tfscale.console.analysis.findings import SubjectSummary
@@ -25,15 +24,27 @@ def said_of(*views: ObservedTask) -> str:
 
 def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
-    assert headline((), workers, TRAINING, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, no straggler"
-    assert headline((), workers[:1], TRAINING, 0.125) == "healthy: worker:0 trains, 8.0 s a step"
+    assert (
+        headline((), workers, TRAINING, steps_per_second=12.34)
+        == "healthy: 3 workers in step, 12.3 steps/s, no straggler"
+    )
+    assert headline((), workers[:1], TRAINING, steps_per_second=0.125) == "healthy: worker:0 trains, 8.0 s a step"
+
+
+def test_a_cluster_that_was_much_faster_a_minute_ago_is_not_called_healthy(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=2.9)
+    assert said == "3 workers in step, 4.7 steps/s, no straggler; 2.9x as fast a minute ago"
 
 
 def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
     def said(**facts: int) -> str:
         probe = ProbeStatus(ProbeState.MEASURING, **facts)  # type: ignore[arg-type]
         return headline(
-            (), [view(f"worker:{index}", progressed=99.0, probe=probe) for index in range(2)], TRAINING, 96.0
+            (),
+            [view(f"worker:{index}", progressed=99.0, probe=probe) for index in range(2)],
+            TRAINING,
+            steps_per_second=96.0,
         )
 
     assert said(micro_batches=4) == (
@@ -43,45 +54,52 @@ def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
 
 
 def test_what_takes_most_of_the_time_of_a_healthy_run_is_told(view: View) -> None:
-    sentence = "evaluation takes 60% of the time; what would help: evaluation less often"
-    manner = Diagnosis("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
-    full = replace(manner, sentence="the hosts' CPUs are full", evidence={"resource": "cpu"})
+    statement = "evaluation takes 60% of the time"
+    sentence = f"{statement}; what would help: evaluation less often"
+    found = ("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
+    manner = Diagnosis(*found, statement=statement)
+    full = Diagnosis(*found[:5], "the hosts' CPUs are full", {"resource": "cpu"})
     workers = [view("worker:0", progressed=99.0)]
-    assert headline((manner,), workers, TRAINING, 8.0).endswith("8 steps/s; evaluation takes 60% of the time")
-    assert headline((full,), workers, TRAINING, 8.0) == "healthy: worker:0 trains, 8 steps/s"
+    assert headline((manner,), workers, TRAINING, steps_per_second=8.0).endswith(
+        "8 steps/s; evaluation takes 60% of the time"
+    )
+    assert headline((full,), workers, TRAINING, steps_per_second=8.0) == "healthy: worker:0 trains, 8 steps/s"
 
 
 def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
     ended = Diagnosis("straggler", "worker:0", 1.0, 2.0, "critical", "was slow")
     opened = Diagnosis("imbalance", "cluster", 1.0, None, "info", "uneven")
-    assert headline((ended, opened), [view("worker:0", up=False)], TRAINING, 1.0) == "uneven"
+    assert headline((ended, opened), [view("worker:0", up=False)], TRAINING, steps_per_second=1.0) == "uneven"
 
 
 def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
     """A console that begins to watch tells the crashes of the last ten minutes, as events."""
     crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
     peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
-    assert headline((crash,), [view("worker:0"), peer], TRAINING, 1.0) == crash.sentence
+    assert headline((crash,), [view("worker:0"), peer], TRAINING, steps_per_second=1.0) == crash.sentence
     trains = [view("worker:0", progressed=99.0, status=again), peer]
-    assert headline((crash,), trains, TRAINING, 8.0) == "healthy: 2 workers in step, 8 steps/s, no straggler"
+    assert (
+        headline((crash,), trains, TRAINING, steps_per_second=8.0)
+        == "healthy: 2 workers in step, 8 steps/s, no straggler"
+    )
 
 
 def test_a_cluster_that_is_used_well_is_healthy_and_one_at_a_costly_limit_is_not(view: View) -> None:
     used = Diagnosis("saturation", "cluster", 1.0, None, "info", "GPU-bound")
     bound = Diagnosis("saturation", "cluster", 1.0, None, "warning", "communication-bound")
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
-    assert headline((used,), workers, TRAINING, 5.0).startswith("healthy: ")
-    assert headline((bound,), workers, TRAINING, 5.0) == "communication-bound"
+    assert headline((used,), workers, TRAINING, steps_per_second=5.0).startswith("healthy: ")
+    assert headline((bound,), workers, TRAINING, steps_per_second=5.0) == "communication-bound"
 
 
 def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View) -> None:
     well = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 99.0))
     gone = view("worker:1", status=well)
     assert (
-        headline((), [view("worker:0"), view("worker:1", up=False)], TRAINING, 5.0)
+        headline((), [view("worker:0"), view("worker:1", up=False)], TRAINING, steps_per_second=5.0)
         == "no contact with the agent of worker:1"
     )
-    assert headline((), [view("worker:0"), gone], TRAINING, 5.0) == "worker:1 has ended"
+    assert headline((), [view("worker:0"), gone], TRAINING, steps_per_second=5.0) == "worker:1 has ended"
     assert said_of(gone) == "all tasks have ended well"
     unheard = [view(f"worker:{index}", probe=None) for index in range(3)]
     assert said_of(*unheard[:2]).endswith("does not report; 1 more is missing")
@@ -96,37 +114,39 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
 def test_asynchronous_workers_are_in_no_step(view: View) -> None:
     functions = tuple(WorkerFunctions(f"worker:{index}", 7, 0, 0.1, 0.0) for index in range(2))
     chief = view("chief:0", progressed=99.0, coordinator=Coordinator(100.0, 0, 0.0, None, functions))
-    said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], TRAINING, 20.0)
+    said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], TRAINING, steps_per_second=20.0)
     assert said == "healthy: 2 workers at work, 20 steps/s together"
 
 
 def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:
     both = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
-    said = headline((), both, TRAINING, 13.2, {"worker:0": 0.3, "worker:1": 8.34})
+    said = headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 0.3, "worker:1": 8.34})
     assert said == (
         "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
     )
-    assert headline((), both, TRAINING, 13.2, {"worker:0": 1.0, "worker:1": 1.2}).endswith("no straggler")
+    assert headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 1.0, "worker:1": 1.2}).endswith(
+        "no straggler"
+    )
 
 
 def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
 
     def said(seconds: float, steps: int | None = None) -> str:
-        return headline((), workers, TRAINING, 9.4, short=ShortHistory(seconds, steps))
+        return headline((), workers, TRAINING, steps_per_second=9.4, short=ShortHistory(seconds, steps))
 
     assert said(3.4) == "3 workers in step, 9.4 steps/s; 3 s are too short to name a straggler"
     assert said(0.0).endswith("; 1 s is too short to name a straggler")
     assert said(40.0, 8).endswith("; 8 steps are too few to name a straggler")
     assert said(5.0, 1).endswith("; 1 step is too few to name a straggler")
-    assert headline((), workers[:1], TRAINING, 9.4, short=ShortHistory(3.0, None)) == (
+    assert headline((), workers[:1], TRAINING, steps_per_second=9.4, short=ShortHistory(3.0, None)) == (
         "worker:0 trains, 9.4 steps/s; 3 s are too short to name a straggler"
     )
 
 
 def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:
     stages = [SubjectSummary(5, compute=0.5, input=0.1), SubjectSummary(5, compute=0.4, input=0.2)]
-    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, 1.6, None, stages)
+    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, steps_per_second=1.6, ratios=None, stages=stages)
     assert said == "healthy: worker:0 trains, 1.6 steps/s, 2 stages, bubble 25%"
 
 
@@ -156,15 +176,15 @@ def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None
     views = [
         view(f"worker:{index}", progressed=95.0, collective=Collective(entered=7 + index, left=7)) for index in (0, 1)
     ]
-    said = headline((old,), views, of_now(views), 0.0)
+    said = headline((old,), views, of_now(views), steps_per_second=0.0)
     assert said.startswith("no step for 5.0 s (since ") and said.endswith(
         "worker:0 has not entered the all-reduce in which worker:1 waits"
     )
     crash = Diagnosis("crash", "worker:0", 1.0, None, "critical", "worker:0 was killed")
-    assert headline((crash, old), views, of_now(views), 0.0) == "worker:0 was killed"
+    assert headline((crash, old), views, of_now(views), steps_per_second=0.0) == "worker:0 was killed"
     lasting = Diagnosis("unused_gpus", "worker:0", 1.0, None, "serious", "worker:0 trains on its CPU")
-    assert headline((lasting,), views, of_now(views), 0.0) == said
-    assert headline((lasting,), views, TRAINING, 5.0) == "worker:0 trains on its CPU"
+    assert headline((lasting,), views, of_now(views), steps_per_second=0.0) == said
+    assert headline((lasting,), views, TRAINING, steps_per_second=5.0) == "worker:0 trains on its CPU"
 
 
 def test_where_nobody_is_heard_nothing_is_told_of_the_training(view: View) -> None:

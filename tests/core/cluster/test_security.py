@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import grpc
 import grpc.aio
 import pytest
 from certificates import Issuer, authority

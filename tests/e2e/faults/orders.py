@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.core.cluster.cluster_spec import ClusterSpec

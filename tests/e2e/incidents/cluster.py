@@ -81,8 +81,8 @@ class Cluster:
                 self.setup.indexes.get(task, int(index)),
                 [sys.executable, own.get("SCRIPT", PROGRAMS / f"{self.setup.program}.py")],
                 self._environment() | self._filled(self.setup.variables | own),
-                role,
-                [*net_hosts.inside(self.host(task)), *self._in_group(task)],
+                role=role,
+                before=[*net_hosts.inside(self.host(task)), *self._in_group(task)],
                 said=said.fileno(),
             )
 
@@ -100,6 +100,12 @@ class Cluster:
 
     def signal(self, task: str, number: signal.Signals) -> None:
         os.kill(self.pid(task), number)
+
+    def restart(self, task: str) -> None:
+        """Restart a task as a person does from a console."""
+        words = ["restart", task, "--yes", "--insecure", "--cluster", self.folder / "cluster.toml"]
+        console = [sys.executable, "-m", "tfscale.console.cli", *words]
+        subprocess.run([*net_hosts.inside(self.host("console")), *console], env=self._environment(), check=True)
 
     def kill_agent(self, task: str) -> None:
         self.agents[task].kill()

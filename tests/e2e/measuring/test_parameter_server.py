@@ -41,7 +41,7 @@ class Cluster:
         self.out = folder / "run.jsonl"
         command = [sys.executable, PROGRAM, *arguments]
         variables = {"TF_NUM_INTRAOP_THREADS": "1"}
-        self.agents = [start_agent(folder, self.file, index, command, variables, role) for role, index in TASKS]
+        self.agents = [start_agent(folder, self.file, index, command, variables, role=role) for role, index in TASKS]
         console = ["-m", "tfscale.console.cli", "--cluster", self.file, "--headless", "--out", self.out]
         self.console = subprocess.Popen([sys.executable, *console])
 

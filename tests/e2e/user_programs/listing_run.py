@@ -61,7 +61,7 @@ def run_listing(
     logs = {f"{role}:{index}": run_files(folder) / f"{role}-{index}.log" for role, index in tasks_of(roles)}
     with errors.open("w") as said:
         agents = [
-            start_agent(folder, cluster, index, program, variables, role, more=flags, said=said.fileno())
+            start_agent(folder, cluster, index, program, variables, role=role, more=flags, said=said.fileno())
             for role, index in tasks_of(roles)
         ]
         try:

@@ -9,7 +9,6 @@ import secrets
 import time
 from collections.abc import Sequence
 
-import grpc
 import grpc.aio
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import local_agent

@@ -7,7 +7,6 @@ import contextlib
 import random
 from collections.abc import Iterable, Mapping
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.placement.seat import SeatReport

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Any
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, Verb

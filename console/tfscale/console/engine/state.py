@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.analysis.condition.process_doing import Doing
-from tfscale.console.analysis.findings import Findings, SubjectSummary, has_become_a_hang
+from tfscale.console.analysis.findings import Findings, SubjectSummary, has_become_a_hang, sentence_key
 from tfscale.console.analysis.steps.pipeline_stages import is_stage
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
@@ -209,7 +209,7 @@ class ClusterState:
         self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command")
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
-        changes, noted = [], set[str]()
+        changes, noted = [], set[tuple[object, ...]]()
         for diagnosis in findings.diagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
             before = self._open.get(key)
@@ -217,9 +217,9 @@ class ClusterState:
                 changes.append(diagnosis)
             is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
             is_noted = before is None or before.severity != diagnosis.severity or is_over
-            if is_noted and diagnosis.sentence not in noted:
+            if is_noted and sentence_key(diagnosis) not in noted:
                 self._note_diagnosis(diagnosis, now)
-                noted.add(diagnosis.sentence)
+                noted.add(sentence_key(diagnosis))
             self._open[key] = diagnosis
             if diagnosis.end is not None:
                 del self._open[key]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import grpc
 import grpc.aio
 from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.transport.channels import Channels, CommandError

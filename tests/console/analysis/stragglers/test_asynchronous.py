@@ -74,6 +74,7 @@ def watch(cluster: Make) -> Watch:
         workers: int,
         slow: Mapping[int, Mapping[str, float]] | None = None,
         seconds: int = 60,
+        *,
         begin: float = 20.0,
         step: float = 0.02,
         noise: float = 0.05,

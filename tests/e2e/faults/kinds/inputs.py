@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import grpc
 import grpc.aio
 from tfscale.agent import wire as agent_wire
 from tfscale.agent.cluster.journal import Journal

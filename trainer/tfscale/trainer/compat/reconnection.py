@@ -15,6 +15,8 @@ import tensorflow as tf
 from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 _RETRY_SECONDS = 1.2
+"""Longest time between two tries of a task. A shorter pause would leave some task without its server; a longer one only
+delays the restart."""
 _ANSWER_SECONDS = 0.3
 """Time that one try may take on a busy host."""
 

@@ -30,7 +30,7 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
 GRACE = 5
-"""Seconds in which a task has to end when it is asked to."""
+"""Seconds in which a task has to end when it is asked to. A checkpoint of a demo takes less; ctrl-C takes no longer."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _LIBC = ctypes.CDLL(None)
@@ -93,7 +93,7 @@ class LocalCluster:
         return failed
 
     def agent_log(self, task: Task) -> str:
-        """Return what the agent of a task has said, its newest lines."""
+        """Return the newest lines of the log of a task's agent."""
         return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
 
     def task_log(self, task: Task, begin: int = 0) -> bytes:

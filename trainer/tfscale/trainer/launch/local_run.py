@@ -111,7 +111,7 @@ class _Progress:
         self._read = dict.fromkeys(_leading(cluster), 0)
 
     def follow(self) -> None:
-        """Tell new lines."""
+        """Print new lines."""
         for task, read in self._read.items():
             complete, end, _ = self._cluster.task_log(task, read).rpartition(b"\n")
             self._read[task] += len(complete + end)

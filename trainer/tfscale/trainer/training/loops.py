@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfscale.trainer.training.parts import Parts
 
 KEPT = 100_000
-"""Losses that are kept; a demo trains without end."""
+"""Newest losses that are kept: a demo trains without end, and a thousand times as many would fill its memory."""
 EPOCH = 100
 """Steps of an epoch, about: all epochs of a run have as many."""
 
@@ -29,7 +29,7 @@ class Trained:
     """Losses and times of the steps of a loop."""
 
     losses: Losses
-    """Number of steps until then, from 1, and loss."""
+    """Losses, each with the number of steps that had been made, from 1 on."""
     seconds: float
     first_steps: int
     """Steps before the rate is measured: the first, or the first epoch where a step's end is not seen."""
@@ -134,7 +134,7 @@ def fit(keras: Any, model: Any, data: Any, course: Course, callbacks: list[Any],
 
 
 def of_each_step(means: Losses) -> Losses:
-    """Return the loss of each step of Keras's means since the epoch's begin, which restarts with step 1.
+    """Return the loss of each step, given Keras's means over the steps of an epoch; each epoch begins with step 1.
 
     With as many examples in each step, the k-th loss is k times the k-th mean less k-1 times the one before.
     """

@@ -52,7 +52,7 @@ def _repair_size() -> None:
 
 
 def _repair_epochs(kind: Any) -> None:
-    """Make an epoch a number of steps, which ends when all of them have been made."""
+    """End an epoch when all of its scheduled steps have ended."""
     initialise, enumerate_iterator, synchronise = kind.__init__, kind._enumerate_iterator, kind.tf_sync
 
     def init(self: Any, distribute_strategy: Any = None, x: Any = None, *args: Any, **kwargs: Any) -> None:

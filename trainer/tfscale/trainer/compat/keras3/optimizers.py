@@ -55,12 +55,12 @@ def _is_in_replica(optimizer: Any) -> bool:
 
 
 def _merge(function: Any, *args: Any) -> None:
-    """Call a function of the strategy and these values of all replicas, once for all replicas."""
+    """Call a function once for all replicas, with the strategy and all replicas' values."""
     tf.distribute.get_replica_context().merge_call(function, args)
 
 
 def _accumulate(optimizer: Any, trainable_variables: Any, grads: list[Any], rate: Any) -> None:
-    """Add to the accumulated gradients; every so many steps update the variables by their mean, and begin anew."""
+    """Add to the accumulated gradients; after every few steps update the variables by their mean, and begin anew."""
     count = optimizer.gradient_accumulation_steps
     kept = [optimizer._accumulated_gradients[optimizer._get_variable_index(each)] for each in trainable_variables]
     sums = [tf.convert_to_tensor(total) + grad for total, grad in zip(kept, grads, strict=True)]

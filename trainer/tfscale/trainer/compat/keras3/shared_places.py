@@ -22,8 +22,8 @@ from typing import Any
 _BEGUN = time.time()
 """An older file is of another run."""
 _BEHIND = 30.0
-"""Seconds by which the chief may finish a file later than another worker. The chief of a busy host is behind by some
-seconds; with minutes, a file of an earlier training in this process would count as the chief's."""
+"""Seconds by which the chief may finish a file later than another worker. With less, the worker's own copy
+would be removed while the chief's file is not in place yet; with more, copies take room on the disk for longer."""
 _Identity = tuple[int, int]
 
 _cluster: Any = None
@@ -33,7 +33,7 @@ _put: dict[Path, _Identity] = {}
 _kept: dict[Path, Path] = {}
 """This worker's own copies of its newest files, where the chief has put or will put its own file in place."""
 _owned: dict[Path, bool] = {}
-"""Answers of `is_own`: a place that is written to again and again keeps its owner."""
+"""Answers of `is_own` by path: a path that is written again keeps its owner."""
 _is_apart = False
 
 
@@ -101,7 +101,7 @@ def claim(name: str) -> None:
 
 
 def is_own(name: str) -> bool:
-    """Return whether the chief has not claimed this place; the answer stays the same."""
+    """Return whether this worker may write at the path: the chief has not claimed it. The answer stays the same."""
     place = Path(name).resolve()
     if place not in _owned:
         mark = _mark(name)

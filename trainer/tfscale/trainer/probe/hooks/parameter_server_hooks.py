@@ -32,7 +32,8 @@ from tfscale.trainer.probe.rows.spans import Distribution, Kind
 from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
 
 _PERIOD = 0.5
-"""Seconds between two reads of what a worker has staged."""
+"""Seconds between two reads of what a worker has staged: two for each report, so that a report misses no second. Each
+costs a call over the network, between two functions."""
 
 
 class ParameterServer:

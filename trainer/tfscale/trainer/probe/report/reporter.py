@@ -19,8 +19,10 @@ from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
 
 _RETRY_SECONDS = 0.5
+"""Seconds between two tries to reach an agent: it hears of steps within the second in which it comes back, and a try
+costs a system call."""
 _WAITING_SECONDS = 5.0
-"""Seconds between two tries while another process of the task reports."""
+"""Seconds between two tries while another process of the task reports; a process that begins to train does not wait."""
 
 
 class ProfileHandler(Protocol):

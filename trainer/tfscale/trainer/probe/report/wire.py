@@ -23,7 +23,7 @@ from tfscale.v1 import report_pb2, telemetry_pb2
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """Reply of the agent: one of the four."""
+    """Reply of the agent: one of the four fields is set."""
 
     accepted: bool
     refused: str | None

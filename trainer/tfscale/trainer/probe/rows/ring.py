@@ -73,7 +73,7 @@ class Ring:
         return _stamp_op(tensors, row, timed=False, enters=False, checks=True)
 
     def take(self) -> TakenRows:
-        """Take the rows since the last call away; only the newest are left of rows that were not taken in time."""
+        """Return the rows since the last call, and forget them; of too many, only the newest are left."""
         parts, lost = [], ctypes.c_uint64()
         while True:
             taken = self._take(self._address, _AT_ONCE, ctypes.byref(lost))

@@ -36,7 +36,7 @@ class _Part(NamedTuple):
     done: float
     in_run: bool
     begun: float = UNKNOWN
-    """Begin of its run, where Python starts it."""
+    """Begin of the run, if Python starts the run."""
     earlier: tuple[float, ...] = ()
     passes: int = 1
     """Micro-batches in it, where a loop of the graph computes several."""
@@ -82,7 +82,7 @@ class StepAssembler:
 
     @property
     def tail(self) -> Tail | None:
-        """End of the steps so far; None if the next step has begun, or the next step depends on more than this end."""
+        """End of the steps so far; None if the next step has begun, or if this end alone does not tell how to go on."""
         begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
         if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
             return None
@@ -200,7 +200,7 @@ class StepAssembler:
         return step
 
     def _passes(self, run: Span, final: list[Span]) -> tuple[int, int]:
-        """Return the passes for one update, and the updates up to this reduction."""
+        """Return the number of passes (forward and backward) for one update, and of updates up to this reduction."""
         updates = sum(part.applies for part in self._parts) + run.site.applies
         if not updates:
             # Without an optimizer it is not known whether the passes before have changed the variables.

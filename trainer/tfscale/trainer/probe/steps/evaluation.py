@@ -9,6 +9,8 @@ from tfscale.trainer.probe.process.activities import EVALUATION
 
 _PATIENCE_SECONDS = 1.0
 _PATIENCE_BATCHES = 3
+"""Factor: an evaluation is over after a second, or three times its longest batch, without a batch. With less, a slow
+batch would cut the evaluation in two; with more, the pause after it is called evaluation for longer."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ class NonFinite(NamedTuple):
     checked: int
     """Number of variables whose gradients were checked."""
     first: str = ""
-    """Name of the first such variable."""
+    """Name of the first variable whose gradient was not finite."""
 
 
 class GradientWatch:

@@ -106,7 +106,7 @@ class StepReader:
         return table.where(table.end <= self._until)
 
     def _end_of_settled(self, table: SpanTable, horizon: float) -> float:
-        """Return the end of the last run by `horizon` where all spans are of usual steps, which settle as a whole."""
+        """Return the end of the last run by `horizon` before which all spans are of usual steps."""
         numbers = numbers_in(table.site)
         if self._spans or not are_usual([self._sites[number] for number in numbers]):
             return horizon

@@ -25,7 +25,7 @@ from tfscale.trainer.probe.steps.timeline import UNKNOWN
 
 
 class Part(IntEnum):
-    """Part of a usual step that a span is."""
+    """Part of a usual step: the kind of its span."""
 
     INPUT = 0
     REDUCE = 1

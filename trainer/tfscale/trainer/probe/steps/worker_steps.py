@@ -19,7 +19,8 @@ from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import UNKNOWN, Interval, overlap, union
 
 _OFFSETS = 64
-"""Newest functions of which the least delay gives the offset of the clocks."""
+"""Newest functions of which the least delay gives the offset of the clocks. Among few, none may have come without
+delay; among thousands, the clocks themselves drift apart."""
 
 
 class Call(NamedTuple):
