@@ -67,6 +67,8 @@ class Daemon:
         self._report_server: ReportServer | None = None
         self._sequence = 0
         """Number of the next frame."""
+        self._steps = 0
+        """Steps that the task had reported at the last sample."""
         self._logged_failures: set[tuple[str, type]] = set()
         """(operation, exception type) pairs that are in the log already."""
 
@@ -174,7 +176,8 @@ class Daemon:
     def _sample(self) -> None:
         parts = self._parts
         parts.standstill.look(parts.reports.collective)
-        parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place)
+        goes_on, self._steps = parts.reports.steps > self._steps, parts.reports.steps
+        parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place, goes_on=goes_on)
         parts.absent_probe.look(parts.supervisor.pid if parts.reports.probe is None else None)
 
     async def _drain(self) -> None:

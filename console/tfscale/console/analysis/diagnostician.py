@@ -10,7 +10,7 @@ from tfscale.console.analysis.condition.cluster_condition import Condition, Cond
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
-from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.findings import Findings, SubjectSummary, by_cost
 from tfscale.console.analysis.headline import conspicuous, headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
@@ -73,7 +73,9 @@ class Diagnostician:
         for detector in self._detectors:
             view.found = detector.explain(view)
         told = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
-        return self._findings(self._open.update(told, now, self._steps.recovered), view)
+        diagnoses = self._open.update(told, now, self._steps.recovered)
+        trains = view.condition.may_be_judged
+        return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
     def _view(self, now: float) -> ClusterView:
         """Return what is known of the cluster before any detector is asked."""
@@ -111,6 +113,7 @@ class Diagnostician:
         examples = probe.examples_per_step if probe else None
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
+        late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
         sentence = headline(
@@ -121,6 +124,7 @@ class Diagnostician:
             ratios=ratios,
             stages=list(stages.values()),
             short=short,
+            late=late,
             drop=self._pace_drop.since_a_minute(view.now, rate),
         )
         return Findings(

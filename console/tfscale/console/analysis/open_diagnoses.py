@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.findings import SEVERITIES, by_severity
+from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.past_straggler import PastStraggler, told
 from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.records.diagnosis import Diagnosis
@@ -40,7 +40,7 @@ class OpenDiagnoses:
     ) -> tuple[Diagnosis, ...]:
         """Return the diagnoses that hold now, each with the begin that it was opened with, and those that have ended.
 
-        The most severe come first. What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
+        What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
         seconds, by subject).
         """
         held: dict[_Key, _Open] = {}
@@ -62,9 +62,7 @@ class OpenDiagnoses:
             for straggler in told(each, all(over.subject in since for over in each))
         ]
         others = [over for over in ended if over.kind != "straggler"]
-        return tuple(
-            sorted([*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end], key=by_severity)
-        )
+        return (*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end)
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.run import live_cost
 from tfscale.console.analysis.stragglers.straggler_words import MOST_NAMES, in_range, names_of
 from tfscale.core.cluster.task import subject_order
@@ -31,7 +32,7 @@ class PastStraggler:
 
     def add(self, straggler: Diagnosis) -> None:
         """Take in the straggler as it is found now."""
-        ratio, cost = straggler.number("ratio") or 1.0, live_cost.loss_of(straggler) or 0.0
+        ratio, cost = straggler.number("ratio") or 1.0, loss_of(straggler) or 0.0
         self.evaluations += 1
         self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
         self._ratios, self._costs = self._ratios + ratio, self._costs + cost
@@ -72,7 +73,7 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     worst = max(each.number("worst_ratio") or 1.0 for each in over)
     at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
     phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
-    cost = max(live_cost.loss_of(each) or 0.0 for each in over)
+    cost = max(loss_of(each) or 0.0 for each in over)
     others = [name for name in newest.together if name not in subjects]
     beside = f" to {'it' if len(over) == 1 else 'them'} and {listing(others, most=MOST_NAMES)}" if others else ""
     causes = {str(each.evidence["cause"]) for each in over}

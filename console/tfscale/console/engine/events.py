@@ -34,7 +34,7 @@ class LinkState(StrEnum):
 
 
 def link_state(name: str) -> LinkState:
-    """Return the state of this name; one that a newer console has written is DOWN, with its own reason."""
+    """Return the state of this name; a name that only a newer console knows is DOWN, with a reason of its own."""
     return LinkState(name) if name in set(LinkState) else LinkState.DOWN
 
 
@@ -78,7 +78,7 @@ class CommandProgressed:
     stage: Stage
     tasks: tuple[Task, ...]
     generation: int
-    """Generation that the command issues; 0 where it issues none."""
+    """Generation that the command issues; 0 for a command without one."""
     message: str = ""
 
 

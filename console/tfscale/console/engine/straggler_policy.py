@@ -44,7 +44,7 @@ class Restarter(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """One straggler that may be restarted, for as long as it lasts."""
+    """Straggler that may be restarted, for as long as it lasts."""
 
     key: tuple[str, float]
     """Subject and begin."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.finding_kinds import Charge, first_step, kind_of
-from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
-from tfscale.console.analysis.run.live_cost import loss_of
+from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang, loss_of
 from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records.diagnosis import Diagnosis

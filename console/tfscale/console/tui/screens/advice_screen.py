@@ -97,7 +97,7 @@ class AdviceScreen(SnapshotScreen):
 
 
 def load_of_snapshot(snapshot: Snapshot) -> Load | None:
-    """Return the present load from the workers that train and are in contact; None where it is not measured."""
+    """Return the present load from the workers in contact that train; None if unmeasured."""
     roles = (Role.CHIEF, Role.WORKER)
     views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
     probe = next((probe for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
