@@ -1,10 +1,32 @@
-"""Fixtures of all tests: they, and the consoles that they start, stay away from what this user's own console keeps."""
+"""Fixtures of all tests: they, and the consoles that they start, stay away from what this user's own console keeps.
+
+Beside them options about the matrix, and the count of reruns.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
+import matrix_runs
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    matrix_runs.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(matrix_runs.MatrixRuns(config))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add the tests that needed a second run to the file that scripts/test prints in the end."""
+    reran = [report.nodeid for report in terminalreporter.getreports("rerun")]
+    if "TFSCALE_RERUNS" in os.environ and reran:
+        with Path(os.environ["TFSCALE_RERUNS"]).open("a") as file:
+            file.writelines(f"{name}\n" for name in reran)
 
 
 @pytest.fixture(scope="session", autouse=True)

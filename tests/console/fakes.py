@@ -31,7 +31,7 @@ from tfscale.console.transport.commands import Stack
 from tfscale.core.access.orders import Order
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.host_sample import GpuSample, HostSample, Interface, Pressure, TaskUsage
 from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
@@ -200,7 +200,7 @@ def healthy_findings(cluster: ClusterSpec) -> Findings:
 
 def straggler(sentence: str = "", end: float | None = None, severity: str = "serious") -> Diagnosis:
     text = "worker:1 has been slow for 100 s (since 07:58:20): compute takes 113 ms, the others' 53.0 ms (2.1x)"
-    evidence: dict[str, float | str | None] = {"ratio": 2.13, "phase": "compute"}
+    evidence: Evidence = {"ratio": 2.13, "phase": "compute"}
     return Diagnosis("straggler", "worker:1", NOW - 100, end, severity, sentence or text, evidence)
 
 
@@ -250,7 +250,11 @@ DIAGNOSES: dict[str, Diagnosis] = {
             "saturation", "cluster", NOW - 70, None, "serious",
             "communication-bound: the all-reduce takes 62% of each step; what would help: gradients cast to bfloat16 "
             "for the wire (at most +45% throughput)",
-            {"remedies": "gradients cast to bfloat16 for the wire; accumulating 4 micro-batches (+87% throughput)"},
+            remedies=(
+                Remedy("gradients cast to bfloat16 for the wire", 1.45, at_most=True),
+                Remedy("accumulating 4 micro-batches", 1.87),
+            ),
+            statement="communication-bound: the all-reduce takes 62% of each step",
         ),
     )
 }  # fmt: skip
@@ -258,7 +262,7 @@ DIAGNOSES: dict[str, Diagnosis] = {
 
 def findings_of(kind: str, cluster: ClusterSpec) -> Findings:
     found = DIAGNOSES[kind]
-    return replace(healthy_findings(cluster), diagnoses=(found,), headline=found.sentence)
+    return replace(healthy_findings(cluster), diagnoses=(found,), headline=found.sentence, top=found)
 
 
 class FakeAnalysis:

@@ -61,9 +61,13 @@ def agents_at(events: Sequence[Event], at: float, ahead: Mapping[Task, float] | 
 async def late(
     spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, ahead: Mapping[Task, float] | None = None
 ) -> Late:
-    """Return what a console took that comes at `at`, until it has caught up."""
-    engine = Engine(KeptChannels(spec, agents, at, ahead).source(), states(spec))
-    listener = Late(engine, float(int(at)))
+    """Return what a console took that comes at `at`, until it has caught up.
+
+    Where agents are out of reach that is known a moment later: it goes on for a second.
+    """
+    is_whole = set(agents) == set(spec.agents)
+    engine = Engine(KeptChannels(spec, agents, at, ahead).source(goes_on=not is_whole), states(spec))
+    listener = Late(engine, float(int(at) + (not is_whole)))
     await engine.run(listener)
     return listener
 

@@ -16,7 +16,7 @@ EXPLAINED = "tfscale: cannot run: "
 UNTRAINED = "nothing was trained: "
 """Begin of the probe's note about a script that has ended well without a step, for a reason that is known."""
 UNMEASURED = "not measured: "
-"""Begin of the agent's note about a process that trains beside the one that reports."""
+"""Begin of the agent's note about a second process that trains and does not report."""
 PEER = "peer_died"
 """Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
 
@@ -117,20 +117,20 @@ class Clue:
 
     @property
     def is_own(self) -> bool:
-        """True where it is the program's own failure, and cannot be what TensorFlow raises when a peer is gone."""
+        """True for a failure of the program itself, as TensorFlow raises none for a lost peer."""
         return self.kind not in (PEER, "exception") or (
             self.kind == "exception" and not _FROM_TENSORFLOW.match(self.line)
         )
 
     @property
     def culprit(self) -> str | None:
-        """The task that the line names as the one that died; None where it names none."""
+        """Task that the line names as dead; None if the line names none."""
         match = _TASK.search(self.line)
         return f"{'chief' if match[1] == 'master' else match[1]}:{match[2]}" if match and self.kind == PEER else None
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """(host, port) of the peer that the line says cannot be reached; None where it names none."""
+        """(host, port) of the peer that cannot be reached, by the line; None if the line names none."""
         match = _ADDRESS.search(self.line)
         return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
@@ -140,8 +140,8 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
     Without either the first to another task's death, else the last exception; None where there is no such line.
     """
-    if told := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
-        return Clue("explained", "the reason is known", told[-1])
+    if explained := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
+        return Clue("explained", "the reason is known", explained[-1])
     clues = [clue for line in lines if (clue := _classify(line)) is not None]
     own = next((clue for clue in clues if clue.kind != PEER), None)
     if own or clues:
@@ -163,7 +163,12 @@ def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
 def _apart(lines: Sequence[str]) -> list[str]:
     """Return the lines, with the probe's own apart from output that has no newline at its end."""
     parts = (line.partition(EXPLAINED) for line in lines)
-    return [part for before, told, rest in parts for part in (before, told + rest) if part or not (before or told)]
+    return [
+        part
+        for before, explained, rest in parts
+        for part in (before, explained + rest)
+        if part or not (before or explained)
+    ]
 
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:

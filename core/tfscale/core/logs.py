@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 SERVED: ContextVar[str | None] = ContextVar("served", default=None)
-"""Task that the code at work serves, in a process that serves several; what it begins in turn serves the same."""
+"""Task that the running code serves, in a process that serves several; code that it starts serves the same task."""
 LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

@@ -17,7 +17,7 @@ PERIOD = 1.0
 READ_OFFSET = PERIOD - 0.1
 """Seconds from the start of a period to the reads of probes: shortly before the first agents send their frames."""
 AGENTS_PER_SLOT = 125
-"""Agents that send at the same time; with more of them a console would react late to its keys."""
+"""Number of agents that send at the same time; with more of them a console would answer keys late."""
 SLOTS = 8
 """Times within a period at which agents send; the agents of a cluster of more than 1,000 share them."""
 

@@ -1,4 +1,4 @@
-"""Checks of values that no healthy agent sends: made once where they arrive, so that no later code repeats them."""
+"""Checks for values that no healthy agent sends, made once at arrival."""
 
 from __future__ import annotations
 

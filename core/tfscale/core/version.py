@@ -6,7 +6,7 @@ import importlib.metadata
 
 
 def installed_version() -> str | None:
-    """Return the version of tfscale, or None where it runs from a tree that was not installed."""
+    """Return the version of tfscale, None in a tree that was not installed."""
     try:
         return importlib.metadata.version("tfscale")
     except importlib.metadata.PackageNotFoundError:

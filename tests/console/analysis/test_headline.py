@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
 from tfscale.console.analysis.findings import SubjectSummary
@@ -32,6 +31,12 @@ def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
     assert headline((), workers[:1], TRAINING, steps_per_second=0.125) == "healthy: worker:0 trains, 8.0 s a step"
 
 
+def test_a_cluster_that_was_much_faster_a_minute_ago_is_not_called_healthy(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=2.9)
+    assert said == "3 workers in step, 4.7 steps/s, no straggler; 2.9x as fast a minute ago"
+
+
 def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
     def said(**facts: int) -> str:
         probe = ProbeStatus(ProbeState.MEASURING, **facts)  # type: ignore[arg-type]
@@ -49,9 +54,11 @@ def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
 
 
 def test_what_takes_most_of_the_time_of_a_healthy_run_is_told(view: View) -> None:
-    sentence = "evaluation takes 60% of the time; what would help: evaluation less often"
-    manner = Diagnosis("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
-    full = replace(manner, sentence="the hosts' CPUs are full", evidence={"resource": "cpu"})
+    statement = "evaluation takes 60% of the time"
+    sentence = f"{statement}; what would help: evaluation less often"
+    found = ("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
+    manner = Diagnosis(*found, statement=statement)
+    full = Diagnosis(*found[:5], "the hosts' CPUs are full", {"resource": "cpu"})
     workers = [view("worker:0", progressed=99.0)]
     assert headline((manner,), workers, TRAINING, steps_per_second=8.0).endswith(
         "8 steps/s; evaluation takes 60% of the time"

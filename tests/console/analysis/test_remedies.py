@@ -9,7 +9,7 @@ from tfscale.console.analysis.causes.cause_rules import CAUSE_RULES, UNKNOWN
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.remedies import for_cluster, for_communication
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Remedy
 from tfscale.core.records.step_batch import LAG_PHASES
 
 
@@ -46,8 +46,9 @@ def test_the_reason_of_a_crash_says_what_to_change_before_it_is_restarted() -> N
 
 
 def test_of_saturation_the_remedies_that_the_sentence_has_no_room_for() -> None:
-    assert first_step(found("saturation", "cluster", remedies="a (+10% throughput); b; c")) == "or b; c"
-    assert first_step(found("saturation", "cluster", remedies="a")) is None
+    limit = Diagnosis("saturation", "cluster", 0.0, None, "serious", "", remedies=(Remedy("a", 1.1), Remedy("b", 1.2)))
+    assert first_step(limit) == "or b (+20% throughput)"
+    assert first_step(replace(limit, remedies=limit.remedies[:1])) is None
 
 
 def test_of_a_stillness_what_the_process_does_says_what_to_do() -> None:

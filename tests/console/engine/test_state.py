@@ -85,7 +85,8 @@ def test_what_becomes_of_a_failed_task_is_told_once() -> None:
 
 
 def test_stragglers_of_one_sentence_are_one_event_when_they_begin_and_when_they_end() -> None:
-    both = [replace(fakes.straggler("both are slow"), subject=str(task)) for task in (FIRST, SECOND)]
+    names = (str(FIRST), str(SECOND))
+    both = [replace(fakes.straggler("both are slow"), subject=name, together=names) for name in names]
     state = folded(findings=Findings(tuple(both)))
     assert [text for _, _, text in said(state)] == ["both are slow"]
     over = tuple(replace(each, end=fakes.NOW, sentence="both were slow") for each in both)
@@ -155,7 +156,7 @@ def test_who_follows_a_death_is_told() -> None:
     analysis = fakes.FakeAnalysis(Findings((death,)))
     state = ClusterState(SPEC, analysis)
     state.snapshot(fakes.NOW)
-    more = replace(death, sentence="killed; worker:0 exited 1", evidence={"followers": "worker:0"})
+    more = replace(death, sentence="killed; worker:0 exited 1", evidence={"followers": ("worker:0",)})
     analysis.findings = Findings((more,))
     assert state.snapshot(fakes.NOW + 4).changes == (more,)
 

@@ -30,12 +30,12 @@ from tfscale.console.transport.commands import AgentCommands, NoCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.task_status import Stage
 
 SPEC = fakes.spec(3)
 SLOW = fakes.worker(1)
-EVIDENCE: dict[str, float | str | None] = {
+EVIDENCE: Evidence = {
     "ratio": 1.7, "phase": "compute", "slowdown": 1.5, "cause": "unknown", "step_before": 0.1,
 }  # fmt: skip
 STRAGGLER = Diagnosis("straggler", "worker:1", fakes.NOW - 60, None, "serious", "worker:1 has been slow", EVIDENCE)
@@ -46,9 +46,9 @@ FINDINGS = Findings(
 
 
 def measured(gained: float) -> Diagnosis:
-    evidence: dict[str, float | str | None] = {
+    evidence: Evidence = {
         "gained": gained, "expected": 0.5, "lost_seconds": 20.0, "rate": 10.0, "reason": f"{REASON}, restart 1 of 10",
-        "tasks": "worker:0, worker:1, worker:2",
+        "tasks": ("worker:0", "worker:1", "worker:2"),
     }  # fmt: skip
     return Diagnosis("restart", "cluster", fakes.NOW, fakes.NOW, "info", "restart of 3 workers", evidence)
 

@@ -117,7 +117,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(tmp_path: Path) -> None:
     with watched(tmp_path, "nan") as cluster:
-        crash = cluster.told("crash", 60, followers="worker:0")
+        crash = cluster.told("crash", 60, followers=["worker:0"])
     assert crash["subject"] == "worker:1"
     assert crash["evidence"]["reason"] == "not_a_number"
     assert "Tensor had NaN values" in crash["evidence"]["line"]

@@ -54,7 +54,9 @@ CELLS = [
         strategy,
         keras,
         loop,
-        marks=pytest.mark.slow if loop in OFTEN and keras == often and strategy in CHOSEN else pytest.mark.matrix,
+        marks=pytest.mark.slow
+        if loop in OFTEN and keras == often and strategy in CHOSEN
+        else pytest.mark.matrix(group=f"cells {strategy} {keras} {loop in OFTEN}"),
     )
     for place, strategy in enumerate(STRATEGIES)
     # One Keras of each strategy, and the other of the next.

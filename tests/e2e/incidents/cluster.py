@@ -101,6 +101,12 @@ class Cluster:
     def signal(self, task: str, number: signal.Signals) -> None:
         os.kill(self.pid(task), number)
 
+    def restart(self, task: str) -> None:
+        """Restart a task as a person does from a console."""
+        words = ["restart", task, "--yes", "--insecure", "--cluster", self.folder / "cluster.toml"]
+        console = [sys.executable, "-m", "tfscale.console.cli", *words]
+        subprocess.run([*net_hosts.inside(self.host("console")), *console], env=self._environment(), check=True)
+
     def kill_agent(self, task: str) -> None:
         self.agents[task].kill()
         self.agents[task].wait()

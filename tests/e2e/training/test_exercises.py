@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from training.train_command import left
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.alone, pytest.mark.matrix]
-
 PAGE = Path(__file__).parents[3] / "docs" / "start" / "five-exercises.md"
 BIN = Path(sys.executable).parent
 
@@ -39,6 +37,9 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "", "LOOK": look}
 
 
+@pytest.mark.tensorflow
+@pytest.mark.alone
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", list(exercises()))
 def test_a_command_prints_what_the_page_shows(command: str) -> None:
     (_, expected), *looks = shown(exercises()[command])

@@ -68,7 +68,7 @@ def test_a_service_and_each_policy_run_under_the_strategies(
     assert result.final_loss is not None and result.final_loss < 1.5 and result.accuracy["accuracy"] > 0.5
 
 
-@pytest.mark.matrix
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "parts"),
     [(MIRRORED, "cache"), (MIRRORED, "service=1"), (WORKERS, "auto-shard=data"), (WORKERS, "service=1")],

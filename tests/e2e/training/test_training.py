@@ -95,7 +95,8 @@ def test_tf_keras_trains_variables_in_parts(loop: str, strategy: tuple[str, ...]
     check(train(tmp_path / "result.json", strategy, *words, keras="tf_keras 2"), "servers", 1)
 
 
-@pytest.mark.parametrize(("strategy", "said"), drawn(REFUSED))
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "said"), REFUSED)
 def test_what_cannot_run_here_is_refused_in_one_line(strategy: tuple[str, ...], said: str) -> None:
     ended = subprocess.run(
         start(strategy), env=environment("keras 3"), capture_output=True, text=True, timeout=120, check=False

@@ -110,7 +110,7 @@ def test_the_code_of_the_page_about_batch_by_speed_splits_the_batch(tmp_path: Pa
     assert told[0] == told[1] and sum(map(int, told[0][0][:2])) == 256
 
 
-@pytest.mark.matrix
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "words", "said"),
     [

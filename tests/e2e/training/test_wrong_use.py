@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from training.train_command import left
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 TRAIN = Path(sys.executable).parent / "tfscale-train"
 MIRRORED = ("--strategy", "mirrored", "--replicas", "2")

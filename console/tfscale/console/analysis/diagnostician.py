@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.baselines.baseline import BaselineStore
 from tfscale.console.analysis.condition.cluster_condition import Condition, ConditionWatch
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
-from tfscale.console.analysis.findings import Findings, SubjectSummary
-from tfscale.console.analysis.headline import headline
+from tfscale.console.analysis.findings import Findings, SubjectSummary, by_cost
+from tfscale.console.analysis.headline import conspicuous, headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
+from tfscale.console.analysis.run.pace_drop import PaceDrop
 from tfscale.console.analysis.step_groups import StepGroups
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_summary import known_median
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.task import is_named
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.probe_status import ProbeStatus
@@ -41,6 +41,7 @@ class Diagnostician:
         self._gpu_price = spec.gpu_price
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
+        self._pace_drop = PaceDrop()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
@@ -72,7 +73,9 @@ class Diagnostician:
         for detector in self._detectors:
             view.found = detector.explain(view)
         told = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
-        return self._findings(self._open.update(told, now, self._steps.recovered), view)
+        diagnoses = self._open.update(told, now, self._steps.recovered)
+        trains = view.condition.may_be_judged
+        return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
     def _view(self, now: float) -> ClusterView:
         """Return what is known of the cluster before any detector is asked."""
@@ -86,14 +89,18 @@ class Diagnostician:
                 task.is_held_up = True
         return ClusterView(now, self._tasks, condition, steps)
 
-    def _suspect(self, diagnoses: Sequence[Diagnosis], top: str) -> Suspect | None:
+    def _suspect(
+        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, ratios: Mapping[str, float]
+    ) -> Suspect | None:
         """Return who looks slow while nobody is named, where neither a diagnosis nor the headline is about it."""
         suspect = self._steps.main.watch.named.suspect
-        if suspect is None or is_named(suspect.subject, top):
+        if suspect is None:
+            return None
+        if top is None and conspicuous([task for task in self._tasks.values() if task.meets], ratios) is not None:
             return None
         told = [each for each in diagnoses if each.end is None]
         is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in told)
-        return None if is_told else suspect
+        return None if is_told or (top is not None and suspect.subject in top.named()) else suspect
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], view: ClusterView) -> Findings:
         main, condition = self._steps.main, view.condition
@@ -106,20 +113,26 @@ class Diagnostician:
         examples = probe.examples_per_step if probe else None
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
-        top = headline(
+        late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
+        top = quoted(diagnoses, view.tasks, condition)
+        short = main.short_history
+        sentence = headline(
             diagnoses,
             view.tasks,
             condition,
             steps_per_second=rate,
             ratios=ratios,
             stages=list(stages.values()),
-            short=main.short_history,
+            short=short,
+            late=late,
+            drop=self._pace_drop.since_a_minute(view.now, rate),
         )
         return Findings(
             diagnoses=diagnoses,
-            headline=top,
-            short_history=main.short_history,
-            suspect=self._suspect(diagnoses, top) if trains else None,
+            headline=sentence,
+            top=top,
+            short_history=short,
+            suspect=self._suspect(diagnoses, top, ratios) if trains else None,
             condition=condition,
             step_time=main.step_time() if trains else None,
             steps_per_second=rate,

@@ -68,6 +68,10 @@ class FindingKind:
     """Names of one such finding and of several, in the verdict of a report; None where it is charged with nothing."""
     info_is_calm: bool = False
     """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
+    costs_all: bool = False
+    """True where no step that is made beside such a finding is worth anything, or nobody knows which is."""
+    tells_who_ended: bool = False
+    """True where the sentence names all tasks that ended of it."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Reason for each field that is None, by the field's name."""
 
@@ -89,6 +93,7 @@ KINDS = (
         forbids_restart=True,
         nouns=("host that was cut off", "hosts that were cut off"),
         is_over="its host is heard again",
+        tells_who_ended=True,
         first_step="see whether its host is up, then look at its network (cable, port, firewall); restart what has "
         "ended",
     ),
@@ -99,6 +104,8 @@ KINDS = (
         forbids_restart=True,
         nouns=("crash", "crashes"),
         is_over="runs again",
+        tells_who_ended=True,
+        costs_all=True,
         first_step=first_steps.about_crash,
     ),
     FindingKind(
@@ -185,6 +192,7 @@ KINDS = (
         charges=None,
         forbids_restart=True,
         is_over="loss and gradients are numbers again, or it was restarted",
+        costs_all=True,
         first_step=first_steps.about_not_finite,
         gaps=_without_cost(),
     ),
@@ -205,6 +213,15 @@ KINDS = (
         is_over="no longer known",
         first_step=None,
         gaps=_without_cost(first_step="its sentence says which number of the cluster file to change"),
+    ),
+    FindingKind(
+        name="wrong_clock",
+        group=Group.NETWORK,
+        charges=None,
+        forbids_restart=False,
+        is_over="its clock agrees with the others' again",
+        first_step="set the clock (chronyc makestep, timedatectl): until then times of several hosts mislead",
+        gaps=_without_cost(),
     ),
     FindingKind(
         name="slow_link",

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
-from tfscale.console.analysis.finding_kinds import kind_of, rank_of
+from tfscale.console.analysis.finding_kinds import Charge, kind_of, rank_of
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.core.records.diagnosis import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
+_LEAST_COSTS = {"info": 0.0, "warning": 0.03, "serious": 0.25, "critical": 0.5}
+"""Share of the time that a straggler of each severity costs at least: 3 % to be named at all, a quarter and a half by
+the levels of `straggler_rule.severity_of` (1.33 and 2.0 times as long). A finding whose cost is not known takes the
+place of such a straggler: above one that costs less, below one that is known to cost more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Findings:
     """The result of one evaluation of the cluster."""
 
     diagnoses: tuple[Diagnosis, ...] = ()
-    """All open diagnoses, and those that ended since the last evaluation; the most severe first."""
+    """All open diagnoses, and those that ended since the last evaluation; what costs most now first (`by_cost`)."""
     headline: str = ""
     """The sentence for the top line of every screen."""
     step_time: float | None = None
@@ -65,6 +69,8 @@ class Findings:
     """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
     suspect: Suspect | None = None
     """The subject that looks slow, beside a headline that does not name it: no diagnosis, and shown in grey."""
+    top: Diagnosis | None = None
+    """The open diagnosis that the headline quotes; None where it is about something else."""
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:
@@ -82,12 +88,48 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
-def by_sentence(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Return the first diagnosis of each sentence: several stragglers share one."""
-    first: dict[str, Diagnosis] = {}
+def sentence_key(diagnosis: Diagnosis) -> tuple[object, ...]:
+    """Return a key that findings have in common which share one sentence, as several stragglers do."""
+    return diagnosis.kind, diagnosis.together or (diagnosis.subject, diagnosis.begin)
+
+
+def one_each(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return the first diagnosis of each sentence."""
+    first: dict[tuple[object, ...], Diagnosis] = {}
     for diagnosis in diagnoses:
-        first.setdefault(diagnosis.sentence, diagnosis)
+        first.setdefault(sentence_key(diagnosis), diagnosis)
     return list(first.values())
+
+
+def loss_of(diagnosis: Diagnosis) -> float | None:
+    """Return the share of the cluster's time that a finding costs, as its sentence tells it; None where it tells none.
+
+    That of a straggler is what all of them cost together.
+    """
+    slowdown = diagnosis.number("slowdown") if kind_of(diagnosis).charges is Charge.JOINT_SHARE else None
+    cost = 1 - 1 / max(slowdown, 1.0) if slowdown else diagnosis.number("cost")
+    return None if cost is None else min(max(cost, 0.0), 1.0)
+
+
+def cost_now(diagnosis: Diagnosis, trains: bool) -> float:
+    """Return the share of the cluster's time that a finding costs; where unknown, the least that its severity means.
+
+    All of it while the cluster does not train for such a finding, or where the steps that it makes are worth nothing.
+    """
+    kind = kind_of(diagnosis)
+    if kind.costs_all or (kind.stops_training and not trains):
+        return 1.0
+    loss = loss_of(diagnosis)
+    return _LEAST_COSTS[diagnosis.severity] if loss is None else loss
+
+
+def by_cost(diagnosis: Diagnosis, trains: bool) -> tuple[bool, float, int, int, float]:
+    """Return a sort key: open before ended, then the cost in whole percents, then the severity, causes before effects.
+
+    Whole percents, as sentences tell them: noise of the rest does not exchange two findings.
+    """
+    is_over, severity, rank, begin = by_severity(diagnosis)
+    return is_over, -round(cost_now(diagnosis, trains), 2), severity, rank, begin
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

@@ -103,8 +103,7 @@ def about_imbalance(imbalance: Diagnosis) -> str | None:
 
 def about_limit(limit: Diagnosis) -> str | None:
     """Return the remedies of a limit after the first, which its sentence holds."""
-    rest = _text(limit.evidence.get("remedies")).split("; ")[1:]
-    return f"or {'; '.join(rest)}" if rest else None
+    return f"or {'; '.join(map(str, limit.remedies[1:]))}" if limit.remedies[1:] else None
 
 
 def about_not_finite(lost: Diagnosis) -> str:
@@ -168,5 +167,5 @@ def about_crash(crash: Diagnosis) -> str:
     return "read the end of its log; then restart"
 
 
-def _text(value: float | str | None) -> str:
+def _text(value: float | str | tuple[str, ...] | None) -> str:
     return value if isinstance(value, str) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -16,10 +16,32 @@ from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import Exit
-from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
+from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
+_HEALTHY = "healthy: "
+
+
+def quoted(
+    diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], condition: ClusterCondition
+) -> Diagnosis | None:
+    """Return the open diagnosis, of those in the order of their weight, that the headline quotes; None where none is.
+
+    Limits of a cluster that is used well and the like are no trouble. Of a cluster that makes no step nothing is said
+    about its pace, and a stillness is told unless a diagnosis explains it.
+    """
+    names = {task.name: task for task in tasks}
+    told = [
+        each
+        for each in diagnoses
+        if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
+    ]
+    if condition.kind is not Condition.TRAINING:
+        told = [each for each in told if kind_of(each).group is not Group.PACE or condition.may_be_judged]
+    if condition.stillness is not None:
+        told = [each for each in told if kind_of(each).stops_training]
+    return told[0] if told else None
 
 
 def headline(
@@ -31,40 +53,33 @@ def headline(
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
+    late: Collection[str] = (),
+    drop: float | None = None,
 ) -> str:
-    """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
-
-    What is calm is no trouble, as a limit of a cluster that is used well: such a cluster is healthy. Of a cluster that
-    makes no step nothing is said about its pace.
+    """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
     Args:
-        diagnoses: the most severe first.
+        diagnoses: all of them, in the order of their weight.
         tasks: all of the cluster.
         condition: of the cluster now.
         steps_per_second: of the whole cluster; None where it makes none now.
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
+        late: tasks that wait for their data longer than they work.
+        drop: times as fast as now that the cluster was a minute ago, where that is a lot.
     """
-    names = {task.name: task for task in tasks}
-    told = [
-        each
-        for each in diagnoses
-        if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
-    ]
-    if condition.kind is not Condition.TRAINING:
-        told = [each for each in told if kind_of(each).group is not Group.PACE or condition.may_be_judged]
-    still = condition.stillness
-    # What explains a stillness goes before the stillness itself.
-    told.sort(key=lambda each: still is not None and not kind_of(each).stops_training)
-    if told and (still is None or kind_of(told[0]).stops_training):
-        return told[0].sentence
-    if still is not None:
-        return still.sentence
+    if (top := quoted(diagnoses, tasks, condition)) is not None:
+        return top.sentence
+    if condition.stillness is not None:
+        return condition.stillness.sentence
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
+        unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
+        if drop is None or manner:
+            return unnamed + manner
+        return f"{unnamed.removeprefix(_HEALTHY)}; {times(drop)} as fast a minute ago"
     return _waiting(tasks, condition)
 
 
@@ -78,7 +93,7 @@ def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
     """Say what takes most of the time of a healthy cluster, where it is not the steps."""
     told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
-    return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
+    return next((f"; {each.statement or each.sentence}" for each in told), "")
 
 
 def all_ended(exits: Sequence[Exit]) -> str:
@@ -112,6 +127,7 @@ def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
     ratios: Mapping[str, float],
+    late: Collection[str],
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
 ) -> str:
@@ -129,16 +145,24 @@ def _unnamed(
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
     in_step = f"{plural(len(training), noun)} in step, {rate}"
-    slowest = max(training, key=lambda task: ratios.get(task.name, 0.0)).name
-    if ratios.get(slowest, 0.0) >= _CONSPICUOUS:
+    slowest = conspicuous(training, ratios)
+    if slowest in late:
+        return f"{in_step}; their newest steps wait for data, not judged yet"
+    if slowest is not None:
         return (
             f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
         )
     return _healthy(in_step, short) + ("" if short else ", no straggler")
 
 
+def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> str | None:
+    """Return the task whose newest steps are so slow that the headline of an unjudged cluster names it; None: none."""
+    slowest = max((task.name for task in tasks), key=lambda name: ratios.get(name, 0.0), default=None)
+    return slowest if slowest is not None and ratios.get(slowest, 0.0) >= _CONSPICUOUS else None
+
+
 def _healthy(manner: str, short: ShortHistory | None) -> str:
-    return f"healthy: {manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
+    return f"{_HEALTHY}{manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
 
 
 def _too_short(short: ShortHistory) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.findings import SEVERITIES, by_severity
+from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.past_straggler import PastStraggler, told
-from tfscale.console.analysis.stragglers.straggler_words import sets_of
+from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.records.diagnosis import Diagnosis
 
 _Key = tuple[str, str, float]
@@ -40,7 +40,7 @@ class OpenDiagnoses:
     ) -> tuple[Diagnosis, ...]:
         """Return the diagnoses that hold now, each with the begin that it was opened with, and those that have ended.
 
-        The most severe come first. What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
+        What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
         seconds, by subject).
         """
         held: dict[_Key, _Open] = {}
@@ -58,20 +58,20 @@ class OpenDiagnoses:
         self._open = held
         past = [
             straggler
-            for each in sets_of([over for over in ended if over.kind == "straggler"])
+            for each in told_together([over for over in ended if over.kind == "straggler"])
             for straggler in told(each, all(over.subject in since for over in each))
         ]
         others = [over for over in ended if over.kind != "straggler"]
-        return tuple(
-            sorted([*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end], key=by_severity)
-        )
+        return (*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end)
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:
     if before is None:
         held = _Open(diagnosis, diagnosis, PastStraggler() if diagnosis.kind == "straggler" else None)
     else:
-        current = replace(diagnosis, begin=before.diagnosis.begin)
+        noticed = before.diagnosis.evidence.keys() & {"noticed"}
+        evidence = {**diagnosis.evidence, **{name: before.diagnosis.evidence[name] for name in noticed}}
+        current = replace(diagnosis, begin=before.diagnosis.begin, evidence=evidence)
         is_worse = SEVERITIES.index(current.severity) > SEVERITIES.index(before.worst.severity)
         held = _Open(current, current if is_worse else before.worst, before.past)
     if held.past is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
+from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.run import live_cost
 from tfscale.console.analysis.stragglers.straggler_words import MOST_NAMES, in_range, names_of
 from tfscale.core.cluster.task import subject_order
@@ -31,7 +32,7 @@ class PastStraggler:
 
     def add(self, straggler: Diagnosis) -> None:
         """Take in the straggler as it is found now."""
-        ratio, cost = _number(straggler, "ratio"), live_cost.loss_of(straggler) or 0.0
+        ratio, cost = straggler.number("ratio") or 1.0, loss_of(straggler) or 0.0
         self.evaluations += 1
         self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
         self._ratios, self._costs = self._ratios + ratio, self._costs + cost
@@ -68,12 +69,12 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     """
     newest, end = over[0], max(each.end or each.begin for each in over)
     subjects = sorted((each.subject for each in over), key=subject_order)
-    ratios = [_number(each, "ratio") for each in over]
-    worst = max(_number(each, "worst_ratio") for each in over)
+    ratios = [each.number("ratio") or 1.0 for each in over]
+    worst = max(each.number("worst_ratio") or 1.0 for each in over)
     at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
     phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
-    cost = max(live_cost.loss_of(each) or 0.0 for each in over)
-    others = [name for name in str(newest.evidence.get("together") or "").split(", ") if name not in ("", *subjects)]
+    cost = max(loss_of(each) or 0.0 for each in over)
+    others = [name for name in newest.together if name not in subjects]
     beside = f" to {'it' if len(over) == 1 else 'them'} and {listing(others, most=MOST_NAMES)}" if others else ""
     causes = {str(each.evidence["cause"]) for each in over}
     cause = causes.pop() if len(causes) == 1 else ""
@@ -85,9 +86,5 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     )
     if recovered:
         sentence += f"; normal since {clock(end)}"
-    return [replace(each, sentence=sentence) for each in over]
-
-
-def _number(straggler: Diagnosis, name: str) -> float:
-    value = straggler.evidence.get(name)
-    return float(value) if isinstance(value, float | int) else 1.0
+    together = tuple(subjects) if len(subjects) > 1 else ()
+    return [replace(each, sentence=sentence, together=together) for each in over]

@@ -75,11 +75,11 @@ class ExaminationRound:
         tries: list[tuple[float, float]] = []
         for _ in range(_CLOCK_TRIES):
             begin = time.time()
-            told = await self._channels.preflight(task).Reach(
+            reply = await self._channels.preflight(task).Reach(
                 calls.reach_request(self._channels.identity(task)), timeout=_CONNECT
             )
             end = time.time()
-            tries.append((end - begin, told.at - (begin + end) / 2))
+            tries.append((end - begin, reply.at - (begin + end) / 2))
         took, ahead = min(tries)
         return ahead, took / 2
 
@@ -102,7 +102,7 @@ class ExaminationRound:
         async with self._limit:
             for some in (targets[begin : begin + MOST_TASKS] for begin in range(0, len(targets), MOST_TASKS)):
                 request = calls.reach_request(self._channels.identity(task), some)
-                with contextlib.suppress(grpc.aio.AioRpcError):  # it has been told as silent, or will be next time
+                with contextlib.suppress(grpc.aio.AioRpcError):  # it has been reply as silent, or will be next time
                     reached += calls.contacts(await self._channels.preflight(task).Reach(request, timeout=_REACH))
         return tuple(reached)
 

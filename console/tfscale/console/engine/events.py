@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import Stage
 
 
@@ -33,7 +34,7 @@ class LinkState(StrEnum):
 
 
 def link_state(name: str) -> LinkState:
-    """Return the state of this name; one that a newer console has written is DOWN, with its own reason."""
+    """Return the state of this name; a name that only a newer console knows is DOWN, with a reason of its own."""
     return LinkState(name) if name in set(LinkState) else LinkState.DOWN
 
 
@@ -77,7 +78,7 @@ class CommandProgressed:
     stage: Stage
     tasks: tuple[Task, ...]
     generation: int
-    """Generation that the command issues; 0 where it issues none."""
+    """Generation that the command issues; 0 for a command without one."""
     message: str = ""
 
 
@@ -88,6 +89,15 @@ class PolicyTold:
     at: float
     task: Task
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MilestoneTold:
+    """Milestone of before the first frame of a task's agent, which remembers it; its own time is the agent host's."""
+
+    at: float
+    task: Task
+    milestone: Milestone
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,4 +127,13 @@ class Rewound:
     at: float
 
 
-Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | PolicyTold | SecondPassed | Rewound
+Event = (
+    FrameArrived
+    | AgentDescribed
+    | LinkChanged
+    | MilestoneTold
+    | CommandProgressed
+    | PolicyTold
+    | SecondPassed
+    | Rewound
+)

@@ -44,7 +44,7 @@ class Restarter(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """One straggler that may be restarted, for as long as it lasts."""
+    """Straggler that may be restarted, for as long as it lasts."""
 
     key: tuple[str, float]
     """Subject and begin."""
@@ -199,8 +199,8 @@ class StragglerPolicy:
             if restart.kind != "restart":
                 continue
             downtime = worth_restarting.downtime_of(restart, snapshot.findings.local_steps)
-            if downtime is not None:
-                self._downtimes[frozenset(str(restart.evidence.get("tasks")).split(", "))] = downtime
+            if downtime is not None and isinstance(tasks := restart.evidence.get("tasks"), tuple):
+                self._downtimes[frozenset(tasks)] = downtime
             earlier = worth_restarting.by_policy(restart)
             # The name is from a reason, which anybody may have written.
             if earlier is None or (task := self._tasks.get(earlier.worker)) is None:

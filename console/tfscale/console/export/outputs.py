@@ -74,7 +74,7 @@ class Csv:
 
 
 class _Counted:
-    """File that counts the characters written to it, since stdout may be a pipe, which has no position."""
+    """File that counts its characters: stdout may be a pipe, without a position."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file

@@ -29,7 +29,7 @@ from tfscale.core.version import installed_version
 from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json
 
 PARTS = ("events", "frames", "steps")
-"""Parts that `--only` selects; a table holds one of them."""
+"""Parts that `--only` selects; a table holds a single part."""
 Column = tuple[str, type]
 """Name, and one of str, int, float, bool."""
 
@@ -166,7 +166,7 @@ def frame_row(event: FrameArrived) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Columns of one field of a record: those of a nested record, or one column of type `kind`."""
+    """Columns of one field of a record: those of a nested record, or a single column of type `kind`."""
 
     name: str
     nested: tuple[_Shape, ...] | None

@@ -1,4 +1,4 @@
-"""Numbers of a host and its GPUs that the history keeps, with several GPUs or interfaces as one."""
+"""Gauges of a host and its GPUs for the history; several GPUs or interfaces become one number."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _FEWEST_KEPT, _MOST_KEPT = 160, 2_000
 _CELLS = 100_000
 """Steps of all tasks together, where that is more than `_FEWEST_KEPT` of each."""
 _SILENT = 3.0
-"""Seconds by which a task's newest step may end before those of the others without it being left behind."""
+"""Seconds by which a task's newest step may end before the others' without being left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class RecentSteps:
         return is_current, has_begun
 
     def aligned(self, last: int, count: int) -> TaskSteps:
-        """Return the `count` steps up to collective `last`, of the tasks that have reported one of them."""
+        """Return the last `count` steps up to the collective `last`, with every task that has reported such a step."""
         names = list(self._newest())
         ends, phases = self._table.reported(names, last - count + 1, last)
         has_reported = np.flatnonzero((~np.isnan(ends) | ~np.isnan(phases).all(axis=1)).any(axis=1))

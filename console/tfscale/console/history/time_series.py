@@ -79,7 +79,7 @@ class SeriesStore:
         return np.concatenate(parts, axis=-1)
 
     def forget(self, newest: float) -> None:
-        """Drop blocks that are too old by now, and merge the slots of those that are no longer new."""
+        """Drop blocks that are too old, and merge the slots of blocks that are no longer new."""
         oldest, fine = int(newest - self._seconds) // BLOCK, int(newest) // BLOCK - _FINE
         for number, block in list(self._blocks.items()):
             if number < oldest:

@@ -40,7 +40,7 @@ _LARGEST = 1 << 28
 
 
 class RecordingError(UsageError):
-    """File that is no recording, or one that this tfscale cannot read."""
+    """Error for a file that is no recording, or that this tfscale cannot read."""
 
 
 def is_recording(path: Path) -> bool:

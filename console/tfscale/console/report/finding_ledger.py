@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.finding_kinds import Charge, first_step, kind_of
-from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
-from tfscale.console.analysis.run.live_cost import loss_of
-from tfscale.console.analysis.stragglers.straggler_words import sets_of
+from tfscale.console.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang, loss_of
+from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -121,7 +120,9 @@ class FindingLedger:
         """All findings, the oldest first; of the same moment, the most severe. Stragglers of one sentence are one."""
         stragglers = [entry.last for entry in self._entries.values() if entry.last.kind == "straggler"]
         reported = [entry.reported() for entry in self._entries.values() if entry.last.kind != "straggler"]
-        reported += [_joined([self._entries[_key(one)].reported() for one in each]) for each in sets_of(stragglers)]
+        reported += [
+            _joined([self._entries[_key(one)].reported() for one in each]) for each in told_together(stragglers)
+        ]
         return tuple(sorted(reported, key=lambda each: (each.diagnosis.begin, by_severity(each.diagnosis))))
 
 
@@ -166,7 +167,7 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
         return
     stragglers = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).charges is Charge.JOINT_SHARE]
     joint = _lost(findings)
-    weights = [max(_number(diagnosis.evidence, "slowdown") - 1, 1e-3) for diagnosis in stragglers]
+    weights = [max((diagnosis.number("slowdown") or 0.0) - 1, 1e-3) for diagnosis in stragglers]
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
@@ -177,8 +178,3 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
 def _lost(findings: Findings) -> float:
     """Return the share of the time that all stragglers cost together."""
     return 1 - 1 / max(findings.slowdown or 1.0, 1.0)
-
-
-def _number(evidence: Mapping[str, float | str | None], name: str) -> float:
-    value = evidence.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0

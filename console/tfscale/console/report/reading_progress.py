@@ -38,5 +38,5 @@ class ReadingProgress:
         left = (now - self._begin) * (1 / max(share, 1e-6) - 1)
         if left < _FIRST:
             return
-        told = f", {duration(left)} left" if share > 0.01 else ""
-        print(f"tfscale-console: {self.path}: {share:.0%} read{told}", file=self.out, flush=True)
+        remaining = f", {duration(left)} left" if share > 0.01 else ""
+        print(f"tfscale-console: {self.path}: {share:.0%} read{remaining}", file=self.out, flush=True)

@@ -122,9 +122,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 def _of_run(finding: ReportedFinding, name: str) -> ReportedFinding:
     if not name:
         return finding
-    told = finding.diagnosis
-    sentence, evidence = f"{name}: {told.sentence}", {**told.evidence, "group": name}
-    return replace(finding, diagnosis=replace(told, sentence=sentence, evidence=evidence))
+    diagnosis = finding.diagnosis
+    sentence, evidence = f"{name}: {diagnosis.sentence}", {**diagnosis.evidence, "group": name}
+    return replace(finding, diagnosis=replace(diagnosis, sentence=sentence, evidence=evidence))
 
 
 def report_measured(path: Path, groups: Iterable[MeasuredGroup]) -> RunReport:
@@ -249,7 +249,7 @@ def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str,
 
 
 def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding:
-    """Return the finding with the steps in which it began and ended, by which the file counts its time."""
+    """Return the finding with the steps in which it began and ended: a file without a clock counts in steps."""
     diagnosis = finding.diagnosis
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
     sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
@@ -260,8 +260,8 @@ def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding
         evidence["group"] = group.group
         sentence = f"group {group.group}: {sentence}"
     # The change point may lie within the first step, which a straggler's own clock puts before its peers'.
-    told = replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
-    return replace(finding, diagnosis=told)
+    in_steps = replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
+    return replace(finding, diagnosis=in_steps)
 
 
 def _step_at(group: MeasuredGroup, at: float) -> int:

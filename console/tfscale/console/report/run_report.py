@@ -61,7 +61,7 @@ class PhaseTimeline:
 
 @dataclass(slots=True)
 class NumberRange:
-    """Range of one of the training's numbers over a run, of all tasks that report it."""
+    """Range of one number of the training over a run, over all tasks that report the number."""
 
     first: float
     lowest: float

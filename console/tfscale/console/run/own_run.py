@@ -1,4 +1,4 @@
-"""A run on this machine that the console starts itself: its agents, which go on without it if the operator wishes."""
+"""Run on this machine, started by the console: its agents go on without the console if the operator wishes."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def start_run(
     environment: Mapping[str, str],
     is_over: Callable[[OwnRun], bool] = lambda _run: False,
 ) -> OwnRun:
-    """Start the command as one task alone, or as a cluster of workers; a run of it that is there already is joined.
+    """Start the command as a single task, or as a cluster of workers; if its run is there already, join that run.
 
-    If `is_over` says that nothing of that run but its agents is left, these are ended, and it is started again.
+    A run of which only agents are left, as `is_over` decides, is ended and started again.
     Raises OwnRunError, and UsageError where the working folder was removed.
     """
     check_working_folder()
@@ -170,7 +170,7 @@ def _start_agent(
 
 
 def devices_of(index: int, workers: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that gives one of several workers its share of the GPUs; empty where there is none."""
+    """Return the variable with a worker's share of the GPUs; empty without a share."""
     gpus = chosen_gpus(environment)
     if gpus is None:
         gpus = tuple(str(number) for number in range(_count_gpus()))

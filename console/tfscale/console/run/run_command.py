@@ -57,7 +57,7 @@ def _headless(settings: Settings, run: OwnRun, environment: Mapping[str, str]) -
 
 
 def _failure(view: TaskView) -> str:
-    """Return how a task has failed, why if its log says so, and where its log is."""
+    """Return how a task has failed, the reason in its log if there is one, and the place of its log."""
     assert view.status is not None
     end, log = view.status.exit, view.description.log_path if view.description else "on its host"
     clue = find_clue(end.log) if end else None
@@ -68,7 +68,7 @@ def _failure(view: TaskView) -> str:
 
 
 def _is_over(settings: Settings, environment: Mapping[str, str], run: OwnRun) -> bool:
-    """Decide whether all tasks of a run have ended, whose agents wait for somebody who looks at it."""
+    """Decide whether all tasks of a run have ended, and its agents only wait for a console."""
     connection = connect_to(_spec(settings, run), settings, environment)
     once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
     snapshot = connection.run(once.run)

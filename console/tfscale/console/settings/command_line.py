@@ -32,7 +32,7 @@ class Command:
     options: Mapping[str, Option]
     """Options that are flags of the command. Its other settings come from variables and the configuration file."""
     argument: str = ""
-    """Argument as `--help` calls it; one that ends with `...` may be left out or given several times; empty: none."""
+    """Argument as `--help` calls it, empty for none; `...` at its end: it may be absent or given several times."""
     in_place: str = ""
     """Option that may stand in place of the argument; empty: none."""
     takes_program: bool = False
@@ -52,7 +52,7 @@ class Invocation:
 
     command: Command
     arguments: tuple[str, ...]
-    """Words that are no flags; of a command that takes a program, the program with its arguments."""
+    """Words without flags; for `run` the program with its arguments."""
     flags: Mapping[str, Any]
     """Text of each flag that was given, by the name of its option; of a switch, True or False."""
     environment: Mapping[str, str]

@@ -98,7 +98,7 @@ class Configuration:
     arguments: tuple[str, ...] = ()
     """Arguments of the command; of `run` the program with its own."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Place at which each setting was given (flag, variable, or file and key); absent: it has its default."""
+    """Place of each setting (flag, variable, or file and key); a setting with its default is absent."""
     environment: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
     """The configuration file; None: it is absent or has no table for the console."""

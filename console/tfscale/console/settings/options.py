@@ -1,4 +1,4 @@
-"""Tables of the console's options: all that are settings, those of each command, and those of a report."""
+"""Options of the console: a table of all settings, and the options of each command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folder in which the console keeps what it knows from one start to the next."""
+"""Folder of the console's files that outlast it."""
 
 from __future__ import annotations
 

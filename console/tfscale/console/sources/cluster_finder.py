@@ -1,4 +1,4 @@
-"""Search for the cluster that a console shows: what its settings name, else what is near.
+"""Search for the cluster to show: the cluster of the settings, else the nearest.
 
 In this order: `--agent` or `--cluster`, TF_CONFIG, `cluster.toml` in the working folder or the configuration folder,
 the agents that run on this machine.
@@ -76,7 +76,7 @@ def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
 
 
 def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
-    """Return the one agent, or that of the run which the operator chooses. Raises UsageError."""
+    """Return the agent if there is only one, else the agent of the run that the operator chooses. Raises UsageError."""
     if len(agents) == 1:
         return agents[0]
     lines = [f"{agent.run:<24}  {agent.address:<21}  {' '.join(agent.command)}"[:118] for agent in agents]

@@ -47,7 +47,7 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 800),
 )
 _PATIENCE = 1.0
-"""Seconds for which a failed connection is asked about: its link is tried again after that."""
+"""Seconds for the question why a connection failed: the link is tried again after them."""
 _MOST_ASKING = 4
 """Connections that are asked about at once: where all fail, a few tell why."""
 
@@ -66,7 +66,7 @@ class Channels:
         self.spec = spec
         self.placement = file_placement(spec)
         """The newest placement that any agent has told."""
-        self._told = ""
+        self._newest_text = ""
         """Placement that an agent has told last, as JSON: most tell the same."""
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
@@ -81,32 +81,32 @@ class Channels:
         self._replaced: list[grpc.aio.Channel] = []
         """Channels of older certificates, over which calls may be under way."""
         self._asking = 0
-        """Connections that ask at this moment what TLS has against them."""
+        """Number of connections that are being asked at this moment for a fault of TLS."""
 
     def address(self, task: Task) -> Address:
-        """Return the address of the agent that holds a task; of a vacant one, that in the cluster file."""
+        """Return the address of a task's agent; for a vacant task its address in the cluster file."""
         return self.placement.seats.get(task, self.spec.agents[task])
 
     def follow(self, placement: str) -> None:
         """Dial the agents of this placement, as an agent tells it, unless a newer one is known."""
-        if placement == self._told:
+        if placement == self._newest_text:
             return
-        self._told = placement
+        self._newest_text = placement
         try:
-            told = parse_placement(placement, self.spec)
+            newest = parse_placement(placement, self.spec)
         except PlacementError as error:
             _logger.warning("%s", error)
             return
-        if not told.is_newer(self.placement):
+        if not newest.is_newer(self.placement):
             return
-        before, self.placement = self.placement, told
+        before, self.placement = self.placement, newest
         for task in self.spec.agents:
-            if before.seats.get(task) != told.seats.get(task):
+            if before.seats.get(task) != newest.seats.get(task):
                 self._stubs.pop(task, None)
                 self._replaced += [kept.pop(task) for kept in (self._channels, self._streams) if task in kept]
 
     async def locate(self, seats: Sequence[Address] | None = None) -> None:
-        """Learn where tasks sit now, from the agents at these addresses, or all; a stream of one tells it by itself."""
+        """Ask the agents of `seats`, by default all, where tasks are placed now; a stream tells it unasked."""
         to = TaskIdentity(fingerprint=self._fingerprint)
 
         async def ask(seat: Address) -> None:
@@ -119,7 +119,7 @@ class Channels:
         await asyncio.gather(*map(ask, seats_of(self.spec) if seats is None else seats))
 
     def identity(self, task: Task) -> TaskIdentity:
-        """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""
+        """Return the names of a task's agent; the run is the lead's, or the agent's own while the lead's is unknown."""
         run = self.runs.get(self.spec.lead, self.runs.get(task, ""))
         return TaskIdentity(run, str(task), self._fingerprint)
 
@@ -140,7 +140,7 @@ class Channels:
         return self._stubs[task]
 
     def placements(self, task: Task) -> PlacementAsyncStub:
-        """Return the stub by which the task's agent is told where tasks are placed, for use in one event loop."""
+        """Return the stub by which an agent gets a placement; for use in one event loop."""
         self.stub(task)
         return PlacementStub(self._channels[task])
 

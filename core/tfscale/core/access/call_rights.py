@@ -1,4 +1,4 @@
-"""Calls of an agent's services: who may make each, and whether it has to name the task that it is for."""
+"""Calls of an agent's services: the least role of each, and if a request must name its task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Call(NamedTuple):
     role: CallerRole | None
     """Least role of the caller; None: open to all who reach the agent."""
     is_named: bool = False
-    """True where a request is refused that does not say for which task and which cluster it is."""
+    """True if a request must name its task and cluster, or else is refused."""
 
 
 CALLS = {
@@ -40,7 +40,7 @@ UNKNOWN = Call(CallerRole.AGENT)
 
 
 def least_role(method: str, order: str = "") -> CallerRole | None:
-    """Return the least role for a call, None where it is open to all; `order` is the one that the carrier carries."""
+    """Return the least role for a call, None for one that is open to all; `order` is that inside an `Order`."""
     row = ORDERS.get(order) if method == CARRIER else None
     return CALLS.get(method, UNKNOWN).role if row is None else row.role
 

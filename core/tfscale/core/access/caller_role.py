@@ -1,4 +1,4 @@
-"""Roles of those who call an agent, as their certificates name them: `tfscale:operator` as a URI."""
+"""Roles of callers, as their certificates name them: `tfscale:operator` as a URI."""
 
 from __future__ import annotations
 

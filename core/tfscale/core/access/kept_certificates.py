@@ -24,7 +24,7 @@ class KeptCertificates:
         self.tls = tls
         self._needs = needs
         self.version = 0
-        """Number of the times that they have been replaced: who has used an older one opens a new channel."""
+        """Number of replacements of the certificates: a channel with an older number is opened anew."""
         self._stamp = _stamp(tls)
         self._pem = self._read()
 

@@ -1,4 +1,4 @@
-"""Orders that a console gives: one table for the keys, the command line, the questions before, and who may give each.
+"""Table of the orders that a console gives: key, word on the command line, question and least role of each.
 
 An order whose subject is one task or one host, and that neither starts nor stops anything, needs no call of its own:
 the call `Order` carries its name and its argument to the agent, whose part is a row in `agent/life/carried_orders.py`.
@@ -19,7 +19,7 @@ class Subject(Enum):
     """Thing that an order is about."""
 
     GANG = auto()
-    """A task, and with it those that train with it: the lead's agent decides which."""
+    """Task with all tasks that train with it: the lead's agent decides which tasks those are."""
     TASK = auto()
     """One task: its own agent is asked."""
     HOST = auto()
@@ -46,7 +46,7 @@ class Order:
     argument: str = ""
     """Name of what is said beside the subject, as `--help` calls it; empty: nothing."""
     question: str = ""
-    """Question of the screen before the order is sent, where that is one line of input."""
+    """Question of the screen before the order, if one line of input answers it."""
     usual: str = ""
     """Argument that the screen proposes."""
 

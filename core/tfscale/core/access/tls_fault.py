@@ -31,7 +31,7 @@ def could_be_tls(details: str) -> bool:
 
 
 def tls_fault(address: Address, tls: Tls | None, patience: float = PATIENCE) -> str:
-    """Return why TLS ends connections to an agent, in words for after its address; empty where it does not.
+    """Return why TLS ends connections to an agent, as words that follow the agent's address; empty if TLS ends none.
 
     `tls` is None where this side speaks plain text. It takes up to three times `patience`, so call it in a thread.
     """

@@ -23,7 +23,7 @@ DEFAULT_AGENT_PORT = 7070
 
 
 class ClusterError(UsageError):
-    """A cluster file or TF_CONFIG that is wrong; the message says where and what to do."""
+    """Error in a cluster file or TF_CONFIG; the message says where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ClusterSpec:
     recovery: RecoveryPolicy | None = None
     """None: no task is started again unasked."""
     spares: Mapping[Address, Address] = field(default_factory=dict)
-    """Address of each agent that holds no task in the file, and the address of a task that it takes."""
+    """Address at which each spare serves a task, by the address of the spare's agent."""
 
     @property
     def lead(self) -> Task:
@@ -98,7 +98,7 @@ class ClusterSpec:
 
     @property
     def is_alone(self) -> bool:
-        """True for one task that belongs to no cluster: its program's TF_CONFIG is its own affair."""
+        """True for a single task outside of any cluster: tfscale leaves its program's TF_CONFIG alone."""
         return NOWHERE in self.tasks.values()
 
     @property

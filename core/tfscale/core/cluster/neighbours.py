@@ -18,7 +18,7 @@ def host_speakers(spec: ClusterSpec) -> dict[str, Task]:
 
 
 def neighbours(spec: ClusterSpec, own: Task) -> list[Task]:
-    """Return the tasks whose agents are greeted by that of `own`; none where all agents are on one host."""
+    """Return the tasks whose agents the agent of `own` greets; none if all agents are on one host."""
     speakers, here = host_speakers(spec), spec.agents[own].host
     ring = list(speakers)
     place = ring.index(here)

@@ -55,7 +55,7 @@ class OnStraggler(StrEnum):
 
     TELL = "tell"
     RESTART = "restart"
-    """Restart it where it is, with all that restart with it."""
+    """Restart the task in its place, with all tasks that restart with it."""
     REPLACE = "replace"
     """Restart it on a free agent."""
 
@@ -73,11 +73,11 @@ class RecoveryPolicy:
     """Time up to the first restart; it is doubled with each in a row that brought no progress, up to `most_backoff`."""
     most_backoff: float = 60.0
     without_progress: int = 3
-    """Restarts in a row that brought neither a newer checkpoint nor a higher step, after which no other one follows."""
+    """Most restarts in a row that brought neither a newer checkpoint nor a higher step: no further one follows."""
     on_hang: OnHang = OnHang.TELL
     on_straggler: OnStraggler = OnStraggler.TELL
     replace_after: float = 30.0
-    """Time without an answer of an agent after which a restart that is due goes on without its host."""
+    """Seconds without an answer of an agent, after which a due restart leaves out the agent's host."""
     min_workers: int | None = None
     """Fewest workers with which the gang is started where no other agent is free; None: all of the file."""
     cordon_after: int = 3

@@ -69,7 +69,7 @@ def certificates_of(spec: ClusterSpec, insecure: bool, *, is_agent: bool = False
 
 
 class ChannelOpener:
-    """Opener of channels to agents, which shows them this side's certificate as it is kept now.
+    """Opener of channels to agents, with this side's newest certificate.
 
     To an agent on loopback that is reached in plain text it sends that agent's token, with the calls that need it.
     """

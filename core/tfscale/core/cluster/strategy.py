@@ -110,12 +110,12 @@ _BY_NAME = {name: row for row in STRATEGIES for name in (*row.classes, row.name)
 
 
 def find_strategy(names: Iterable[str]) -> Strategy | None:
-    """Return the row of the first name that has one; `names` are those of a class and of its bases, in this order."""
+    """Return the row of the first name in the table; `names` are those of a class and then of its bases."""
     return next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
 
 
 def family_of(name: str | None, roles: Iterable[Role]) -> Family:
-    """Return the family of the strategy of this name, or where it has none, the one that the roles suggest."""
+    """Return the family of the named strategy; without one, the usual family of a cluster with these roles."""
     row = find_strategy(() if name is None else (name,))
     if row is not None and row.family is not None:
         return row.family

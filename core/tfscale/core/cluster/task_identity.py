@@ -1,4 +1,4 @@
-"""Names by which a request says whom it is meant for: the run, the task, and the fingerprint of the cluster.
+"""Names in a request for whom it is meant: run, task, and fingerprint of the cluster.
 
 An address alone may be that of a stranger: a host that stands in two cluster files, or an agent that was started with
 another file than its lead. Each agent compares the names of a request with its own, and refuses a mismatch.
@@ -45,7 +45,7 @@ _REMEDIES = {
     "task": "correct [agents] in the cluster file",
     "run": "give both the same --run, or correct [agents]",
 }
-"""Remedy where a name differs, by the name, in the order of what it says."""
+"""Remedy of a wrong name; the first name that differs decides."""
 
 
 def identity_of(spec: ClusterSpec, run: str, task: Task) -> TaskIdentity:

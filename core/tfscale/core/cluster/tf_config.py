@@ -1,4 +1,4 @@
-"""`TF_CONFIG` of one task: the platform's own text where it says the same, else with as little changed as possible."""
+"""`TF_CONFIG` of one task: the platform's own text if it agrees with the spec, else that text with few changes."""
 
 from __future__ import annotations
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 SHORTEST = 60.0
-"""Seconds without a step up to which nothing is a hang for whose reason there is only an inference (chosen)."""
+"""Seconds: a shorter stillness is no hang if its cause is only inferred.
+
+Validations and checkpoints without a hook of their own take tens of seconds: below, they would be told as hangs; above,
+a real hang is told as much later.
+"""
 BUSY = 600.0
-"""Seconds without a step up to which nothing is a hang while some task compiles, saves or evaluates (chosen)."""
+"""Seconds: a shorter stillness is no hang while a task compiles, saves or evaluates.
+
+Compiling a large graph by XLA takes minutes. Below, such a run would be told as stuck; above, one that hangs in its
+evaluation goes unnoticed for as long.
+"""
 GAPS = 5.0
-"""Multiple of the longest normal gap between two steps after which it is a hang (chosen)."""
+"""Number of the longest normal gaps between steps that a stillness must exceed to be a hang.
+
+A gap before was the longest of few, and the next one may be some times as long: with 2, slow epochs would be hangs;
+with more than 5, a run with gaps of a minute would hang for as many minutes before it is told.
+"""
 
 
 def hang_limit(longest_gap: float) -> float:

@@ -1,4 +1,4 @@
-"""Failures of tasks, and which of several was the first: the console tells it, and agents decide a restart by it.
+"""Failures of tasks, and the first of several: the console names it, agents decide a restart by it.
 
 Standard library alone, because agents import this module.
 """
@@ -34,9 +34,9 @@ class Failure:
     lost: bool = False
     log: tuple[str, ...] = ()
     clue: Clue | None = None
-    """The line at the end of its log that explains the failure, None where there is none."""
+    """Line at the end of the task's log that explains the failure; None without such a line."""
     named: str | None = None
-    """The task that this line says was gone; None where it names none."""
+    """Task that the clue names as gone; None if the clue names none."""
 
     @property
     def primary(self) -> bool:
@@ -45,7 +45,7 @@ class Failure:
 
     @property
     def followed(self) -> bool:
-        """True where it ended, by its own log, because another task had died."""
+        """True if the task ended because another task had died, by its own log."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in PRIMARY
 
     def has_lost_a_peer(self, earliest: float) -> bool:
@@ -70,7 +70,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:
-    """Return the first failure, except those that followed another one by their own log.
+    """Return the first failure; failures that, by their own log, follow another one are left out.
 
     Among failures too close in time to be ordered, a primary one goes first.
     """

@@ -54,7 +54,7 @@ class Checkup:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: which cells of the table it concerns, and a sentence that says what to do."""
+    """Fault of a cluster before its start: the cells of the table that show it, and a sentence with the remedy."""
 
     column: str
     tasks: tuple[Task, ...]

@@ -1,11 +1,11 @@
-"""Records of what an agent finds out about its host, and of what it reaches, before a training starts."""
+"""Records of an agent's examination before a start: its host, and the tasks that it can reach."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MOST_TASKS = 128
-"""Most tasks that one agent tries to reach at one request."""
+"""Largest number of tasks that one agent tries to reach at one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Program of a task as its command would run it; a version is empty where there is none, or it is not known."""
+    """Program of a task, as its command would run it; an empty version is absent or unknown."""
 
     interpreter: str = ""
     python: str = ""

@@ -16,11 +16,14 @@ from tfscale.core.text import bit_rate, data_size, listing
 CLOCK_APART = 0.5
 """Seconds by which clocks may differ before times of several hosts mislead."""
 LEAST_SPACE = 1 << 30
-"""Bytes free below which a checkpoint of a usual model may find no room (chosen)."""
+"""Free bytes below which a disk is a fault: a checkpoint of 90 million weights with Adam's two moments is as large."""
 LEAST_STATE = 64 << 20
 """Bytes free in the state folder: one log before it is rotated."""
 LEAST_MEMORY = 1 << 30
-"""Bytes available below which importing TensorFlow and one model may end in the kernel's killer (chosen)."""
+"""Available bytes below which memory is a fault.
+
+Below, the import of TensorFlow and a model may end in the kernel's killer; above, a small host is called unfit.
+"""
 SLOW_TRANSFER = 0.5
 """Share of the median rate, or of the rate in `[links]`, below which a transfer is a fault."""
 _LOOPBACK = ("127.", "::1")
@@ -46,8 +49,8 @@ def _silent_agents(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _runs(checkup: Checkup) -> Iterator[Fault]:
-    told = {task: answer.run for task, answer in checkup.answers.items()}
-    yield from _unequal("agent", "the run", told, "give all the same --run")
+    values = {task: answer.run for task, answer in checkup.answers.items()}
+    yield from _unequal("agent", "the run", values, "give all the same --run")
 
 
 def _roles(checkup: Checkup) -> Iterator[Fault]:
@@ -75,8 +78,8 @@ def _roles(checkup: Checkup) -> Iterator[Fault]:
     if family is SYNCHRONOUS and sum(len(by_role[role]) for role in family.in_step) == 1:
         yield fault(tuple(spec.tasks)[:1], f"one worker alone under {name}: nothing is distributed: add workers")
     if strategies and strategy is None:
-        told = {task: found.strategy or "" for task, found in checkup.examined.items()}
-        yield from _unequal("role", "the strategy", told, "give all the same program")
+        values = {task: found.strategy or "" for task, found in checkup.examined.items()}
+        yield from _unequal("role", "the strategy", values, "give all the same program")
     if strategy is not None and find_strategy([strategy]) is None:
         yield fault((), f"{strategy} is no strategy that this version knows: its roles are not checked")
 
@@ -89,7 +92,7 @@ def _taken_ports(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _unreached(checkup: Checkup) -> Iterator[Fault]:
-    """Say of each target who does not reach it, all that do not of one reason together."""
+    """Say of each target which agents do not reach it; agents with the same reason share a sentence."""
     tried: dict[tuple[str, bool], int] = defaultdict(int)
     failed: dict[tuple[str, bool, str, str], list[Task]] = defaultdict(list)
     examined = {str(task): found for task, found in checkup.examined.items()}
@@ -122,7 +125,7 @@ def tells(found: Examination | None, contact: Contact) -> bool:
 
 
 def _names(checkup: Checkup) -> Iterator[Fault]:
-    """Find names that are not known, that lead to the host itself, and that lead to several places."""
+    """Find host names that are unknown, that lead to the host itself, or that lead to several addresses."""
     hosts = {address.host for address in checkup.spec.tasks.values()}
     if len(hosts) < 2:
         return
@@ -148,8 +151,8 @@ def _names(checkup: Checkup) -> Iterator[Fault]:
     for (name, address), tasks in back.items():
         what = f"{name} is {address} there, which no other host reaches: correct /etc/hosts"
         yield Fault("names", tuple(tasks), f"{_names_of(tasks)}: {what}")
-    for name, told in places.items():
-        yield from _unequal("names", f"the address of {name}", told, "correct /etc/hosts or the name server")
+    for name, values in places.items():
+        yield from _unequal("names", f"the address of {name}", values, "correct /etc/hosts or the name server")
 
 
 def _programs(checkup: Checkup) -> Iterator[Fault]:
@@ -165,17 +168,17 @@ def _programs(checkup: Checkup) -> Iterator[Fault]:
 
 def _versions(checkup: Checkup) -> Iterator[Fault]:
     for column, what in (("python", "Python"), ("tensorflow", "TensorFlow"), ("keras", "Keras")):
-        told = {task: getattr(found.program, column) for task, found in checkup.examined.items()}
+        values = {task: getattr(found.program, column) for task, found in checkup.examined.items()}
         if column == "python":
-            told = {task: version.rpartition(".")[0] for task, version in told.items()}
-        yield from _unequal(column, f"the version of {what}", told, "install the same on all hosts")
+            values = {task: version.rpartition(".")[0] for task, version in values.items()}
+        yield from _unequal(column, f"the version of {what}", values, "install the same on all hosts")
 
 
 def _scripts(checkup: Checkup) -> Iterator[Fault]:
     """Compare the scripts of each role: those of different roles may differ."""
     for role in Role:
-        told = {task: found.program.script_hash[:8] for task, found in checkup.examined.items() if task.role is role}
-        yield from _unequal("script", f"the script of {role}s", told, "copy the same file to all hosts")
+        values = {task: found.program.script_hash[:8] for task, found in checkup.examined.items() if task.role is role}
+        yield from _unequal("script", f"the script of {role}s", values, "copy the same file to all hosts")
 
 
 def _clocks(checkup: Checkup) -> Iterator[Fault]:
@@ -220,8 +223,10 @@ def _gpus(checkup: Checkup) -> Iterator[Fault]:
             what = f"TensorFlow sees {found.gpus_seen} of {visible} GPUs"
             yield Fault("gpus", (task,), f"{task}: {what}: see the reason on the task's page")
     for role in Role:
-        told = {task: str(_visible(found)) for task, found in checkup.examined.items() if task.role is role}
-        yield from _unequal("gpus", f"the number of GPUs of {role}s", told, "look at drivers and CUDA_VISIBLE_DEVICES")
+        values = {task: str(_visible(found)) for task, found in checkup.examined.items() if task.role is role}
+        yield from _unequal(
+            "gpus", f"the number of GPUs of {role}s", values, "look at drivers and CUDA_VISIBLE_DEVICES"
+        )
 
 
 def _visible(found: Examination) -> int:
@@ -251,10 +256,10 @@ def _transfers(checkup: Checkup) -> Iterator[Fault]:
         yield Fault("bandwidth", (each.source, each.target), f"{way}: {bit_rate(each.rate)}, {against}: {advice}")
 
 
-def _unequal(column: str, what: str, told: Mapping[Task, str], advice: str) -> Iterator[Fault]:
+def _unequal(column: str, what: str, values: Mapping[Task, str], advice: str) -> Iterator[Fault]:
     """Say who differs from most; what is empty is not known, and compared with nothing."""
     tasks_of: dict[str, list[Task]] = defaultdict(list)
-    for task, value in told.items():
+    for task, value in values.items():
         if value:
             tasks_of[value].append(task)
     if len(tasks_of) < 2:

@@ -1,4 +1,4 @@
-"""Choice of who tries to reach whom: all pairs of a small cluster, and a sample of a large one's."""
+"""Choice of pairs for the test of connections: all pairs of a small cluster, a sample of a large one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.core.cluster.task import Task
 MOST_WHOLE = 64
 """Most tasks of which each tries to reach all others: at 64 that is 4032 pairs, and three seconds at the worst."""
 SAMPLED = 8
-"""Tasks that each one tries to reach beside the next one and the lead, where there are more."""
+"""Number of tasks that each task of a large cluster tries to reach, beside its successor and the lead."""
 MOST_TRANSFERS = 32
 """Most pairs of hosts between which bandwidth is measured, each for a second, one after the other."""
 

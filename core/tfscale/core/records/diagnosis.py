@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tfscale.core.records.schema import Time
+
+Evidence = dict[str, float | str | tuple[str, ...] | None]
+"""Numbers, words and names of a finding, under the names of the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change of the program or the cluster, with the gain that a model predicts."""
+
+    what: str
+    gain: float | None = None
+    """Factor of throughput; None where no model predicts it."""
+    model: str = ""
+    """The assumption of the model, in words."""
+    at_most: bool = False
+    """True where the model leaves out what can only lessen the gain."""
+
+    def __str__(self) -> str:
+        if self.gain is None:
+            return self.what
+        most = "at most " if self.at_most else ""
+        return f"{self.what} ({most}+{self.gain - 1:.0%} throughput)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +41,24 @@ class Diagnosis:
     severity: str
     """`info`, `warning`, `serious` or `critical`."""
     sentence: str
-    evidence: dict[str, float | str | None] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=dict)
+    together: tuple[str, ...] = ()
+    """Subjects of all findings that share this sentence, its own among them; empty where no other shares it."""
+    remedies: tuple[Remedy, ...] = ()
+    """Changes that would help, the one in the sentence first."""
+    statement: str = ""
+    """The sentence without its remedy; empty where it has none."""
+
+    def number(self, name: str) -> float | None:
+        """Return a number of the evidence; None where it has none of this name."""
+        value = self.evidence.get(name)
+        return float(value) if isinstance(value, float | int) else None
+
+    def named(self) -> Iterator[str]:
+        """Yield all names of subjects that the finding tells of, among other words of its evidence."""
+        yield from (self.subject, *self.together)
+        for value in self.evidence.values():
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, tuple):
+                yield from value

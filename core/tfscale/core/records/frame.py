@@ -14,7 +14,7 @@ from tfscale.core.records.training import Training
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """State that one agent knows at one moment."""
+    """State of one agent's task and host at one moment."""
 
     sequence: int
     at: Time
@@ -37,7 +37,7 @@ class Frame:
 
     @property
     def is_held(self) -> bool:
-        """True where something keeps the task's process from going on, or it is known where its program stands."""
+        """True if something keeps the task's process from going on, or the line of its program is known."""
         return bool(self.host and self.host.task and self.host.task.is_held)
 
     @property
@@ -93,9 +93,9 @@ class Description:
     fingerprint: str = ""
     """Fingerprint of the cluster, empty of an agent of an earlier version."""
     placement: str = ""
-    """Placement of now as JSON; empty where tasks stay where the cluster file has them."""
+    """Newest placement as JSON; empty while all tasks are where the cluster file has them."""
     on_straggler: str = ""
-    """Policy of that name in the agent's own cluster file; empty where it says nothing of recovery."""
+    """Policy `on_straggler` of the agent's cluster file; empty without recovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +105,4 @@ class Farewell:
     task_goes_on: bool = False
     """True where it leaves a living task to the next agent."""
     moves: bool = False
-    """True where tasks are placed anew: it goes on with the one that is placed there, or as a spare."""
+    """True if tasks are placed anew: the agent goes on with another task, or as a spare."""

@@ -43,15 +43,15 @@ class TaskUsage:
     blocked_for: float | None = None
     """Seconds for which the first of them has waited."""
     blocked_in: str = ""
-    """The kernel's function in which that one waits (`wchan`)."""
+    """Kernel function in which that thread waits (`wchan`)."""
     frozen: bool = False
     """True while its cgroup is frozen, as by `docker pause`."""
     stands_at: str = ""
-    """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
+    """Clause with the line at which the task's program stands, after some time without a step; empty if unknown."""
 
     @property
     def is_held(self) -> bool:
-        """True where a debugger, its cgroup or the kernel keeps it from going on, or it is known where it stands."""
+        """True if a debugger, the cgroup or the kernel holds the process, or the line is known at which it stands."""
         return bool(self.traced or self.blocked or self.frozen or self.stands_at)
 
 
@@ -72,7 +72,7 @@ class PeerLink:
     """TCP's own knowledge of the task's connections to one peer on another host, over the second before."""
 
     peer: str
-    """The peer's task; where several tasks of a host may be it, all of them: `worker:2 or worker:3`."""
+    """Task of the peer; `worker:2 or worker:3` if several tasks of a host may be the peer."""
     sent: float
     """Bytes a second that the peer has acknowledged."""
     received: float
@@ -92,7 +92,7 @@ class PeerLink:
     retransmitted: float | None = None
     """Share of the segments that were sent again because they were lost; None where none was sent."""
     unanswered: float | None = None
-    """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
+    """Seconds for which the peer's host has acknowledged none of the repeated data; None: it answers."""
 
 
 UNHEARD = 4.0
@@ -101,15 +101,15 @@ UNHEARD = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Agent of another host that this one greets every two seconds: it tells a host that is cut off from a dead one."""
+    """Agent of another host, greeted every two seconds: a host that is cut off differs in this from a dead one."""
 
     task: str
     heard: Time | None
-    """Time at which it answered last, on the clock of the host that greets; None where it never did."""
+    """Time of the neighbour's newest answer, on the clock of the greeting host; None before its first."""
     round_trip: float | None = None
     """Seconds of that greeting."""
     reached: Time | None = None
-    """Time at which its host answered last, if only that it takes a connection or that no agent is there."""
+    """Time of the newest answer of the neighbour's host: a connection, or a refusal since no agent is there."""
 
 
 @dataclass(frozen=True, slots=True)

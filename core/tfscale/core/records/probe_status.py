@@ -67,9 +67,9 @@ class ProbeStatus:
     wire_type: str | None = None
     """Type of most of the bytes that are reduced, such as `bfloat16`."""
     micro_batches: int | None = None
-    """Micro-batches whose gradients are added up for one all-reduce and one update; None for one."""
+    """Number of micro-batches that share one all-reduce and one update; None for one."""
     local_steps: int | None = None
-    """Updates that each replica makes by itself up to one all-reduce (local SGD); None for one."""
+    """Number of updates by each replica alone before an all-reduce (local SGD); None for one."""
     dtype_policy: str | None = None
     """Keras's global dtype policy, such as `mixed_bfloat16`."""
     tensorflow: str | None = None
@@ -82,8 +82,12 @@ class ProbeStatus:
     devices: Devices | None = None
     """Known from the first steps on."""
     empty_since: Time | None = None
-    """End of the first of the newest steps in a row whose batches had no example; None where they have some, or where
-    their number is not known."""
+    """End of the first of the newest steps in a row without an example; None if the newest step has some."""
+    input_python: float | None = None
+    """Share of the newest seconds in which Python that graphs call (generators, py_function) was at work.
+
+    That Python stands still while the stores of the input are full. Calls that overlap make more than 1. None without
+    calls, and where the program has threads or processes of its own, which may fill a store that is not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Collective:
     entered_at: Time | None = None
     """Time at which the newest one was entered."""
     between_steps: bool = False
-    """True while the task is inside one that is no part of a step, such as that of the metrics of an epoch."""
+    """True while the task is in a collective outside of any step, such as an epoch's metrics."""
 
 
 @dataclass(frozen=True, slots=True)

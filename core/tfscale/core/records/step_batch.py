@@ -47,13 +47,15 @@ class StepBatch:
     pull: Sequence[float] = field(default_factory=_floats)
     """The part of `compute` in which it waited for variables from parameter servers."""
     part: int = 0
-    """Process of the attempt that measured: milliseconds from its host's boot until it began. Each numbers its steps
-    from 0, and a later one has a larger part."""
+    """Process of the attempt that measured the steps: milliseconds from the host's boot to the process's start.
+
+    Each numbers its steps from 0, and a later one has a larger part.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTraffic:
-    """Bytes that one worker's functions have fetched from one server, and sent to it: elements x dtype."""
+    """Bytes that one worker's functions have fetched from a server, and sent to the server: elements x dtype."""
 
     server: str
     pulled: int
@@ -67,7 +69,7 @@ class WorkerFunctions:
     worker: str
     finished: int
     failed: int
-    """Functions that ended in an error; those of a worker that died are executed again."""
+    """Number of functions that ended in an error; a dead worker's functions are executed again."""
     busy: float
     """Seconds in the finished ones, from the chief's call to the worker's answer."""
     idle: float

@@ -43,7 +43,7 @@ class Exit:
     requested: bool = False
     """True where the agent had asked the task to end."""
     log: tuple[str, ...] = ()
-    """The last lines of its log, the one that tells why it ended among them."""
+    """Last lines of the task's log; the line that explains the end is among them."""
 
     @property
     def well(self) -> bool:

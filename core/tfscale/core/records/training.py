@@ -45,7 +45,7 @@ class Gradients:
     checked: int | None = None
     """Variables whose gradients were checked."""
     first: str = ""
-    """Name of the first of these variables, where it is known."""
+    """Name of the first of these variables; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Training:
     """The optimizer's iterations."""
     loss: float | None = field(default=None, metadata=_shown("of its newest step"))
     finite: bool | None = None
-    """True where the newest loss is a finite number; where it is not, `loss` is None."""
+    """False if the newest loss is NaN or infinite; `loss` is None then."""
     learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g"))
     grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
     """Norm of the gradients, where the program logs it under this name."""
     gradients: Gradients | None = None
-    """Known where the probe checks them: in graphs of several replicas, on CPUs, that XLA does not compile."""
+    """Newest gradients, if the probe checks them: on CPUs, in graphs of several replicas, without XLA."""
 
 
 TRAINING_DISPLAYS: Mapping[str, Display] = {

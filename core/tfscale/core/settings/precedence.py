@@ -20,7 +20,7 @@ from tfscale.core.settings.value_parsers import Parse, switch
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting: how its text becomes a value, and its line of `--help`."""
+    """Setting of a program: its parser, and its line of `--help`."""
 
     parse: Parse
     metavar: str

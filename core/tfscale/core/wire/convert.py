@@ -40,7 +40,7 @@ class Caution:
     only_plausible: bool = False
     """True to read optional numbers that are not finite, and optional times that are not a date, as None."""
     newer: Mapping[type[Enum], Enum] = field(default_factory=dict)
-    """Member that stands for those that a newer version has added."""
+    """Member in place of all members that only a newer version has."""
 
 
 _TRUSTING = Caution()

@@ -16,7 +16,7 @@ _CONTINUED = [bytes([0x80 | low]) for low in range(0x80)]
 
 
 def delimited(number: int, payload: bytes) -> bytes:
-    """Return a field of bytes, text or a message: its number (below 16), its length and its payload."""
+    """Return a field of bytes, text or a message: number (below 16), length and payload."""
     return bytes([number << 3 | _BYTES]) + _varint(len(payload)) + payload
 
 

@@ -10,7 +10,9 @@ HEADER_BYTES = 4
 LONGEST = 64 << 20
 """Bytes of the longest message: a greater length is text of another protocol, read as a number."""
 AT_ONCE = 16 << 10
-"""Bytes of a message and its length that are sent entirely or not at all: Linux puts up to 32 KiB into one buffer."""
+"""Largest size, in bytes with its length, at which a message is sent entirely or not at all: a buffer of Linux has 32
+KiB.
+"""
 _HEADER = struct.Struct("!I")
 
 

@@ -59,7 +59,7 @@ def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
 
 
 def encode(record: Any) -> Any:
-    """Return a record, or the value of one of its fields, in the types that `json.dumps` accepts."""
+    """Return a record, or a field's value, in types that `json.dumps` accepts."""
     if isinstance(record, StepBatch):
         return {name: _encode_field(name, getattr(record, name)) for name in _hints(StepBatch)}
     if is_dataclass(record) and not isinstance(record, type):

@@ -8,8 +8,9 @@ from dataclasses import replace
 import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.network.slow_links import SlowLinks
-from tfscale.console.analysis.phase_simulation import Simulation
+from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, PeerLink
@@ -103,6 +104,21 @@ def test_a_host_that_does_not_answer_is_no_slow_link(frame: MakeFrame) -> None:
 def test_a_thousand_links_are_not_all_read(frame: MakeFrame) -> None:
     (slow,) = told(frame, 1000, (3, {}), (6, {777: SHAPED}))[-1]
     assert slow.subject == "worker:777"
+
+
+def test_a_link_that_costs_most_of_the_time_stands_before_a_worker_that_costs_little(
+    diagnostician: Callable[[int], Diagnostician], frame: MakeFrame
+) -> None:
+    observer = diagnostician(3)
+    for task, made in Simulation(3, 5.0, 90.0, slow=(Slow(0, extra=0.05, begin=10.0),)).frames():
+        links = ring(frame, made.at, 3, {} if made.at < 60 else {1: SHAPED})[task].host
+        observer.fold(task, replace(made, host=links))
+        if task == "worker:2":
+            found = observer.diagnose(made.at)
+    link, straggler = found.diagnoses
+    assert (link.kind, straggler.kind, straggler.severity) == ("slow_link", "straggler", "warning")
+    assert loss_of(link) > loss_of(straggler)  # type: ignore[operator]
+    assert found.headline == link.sentence
 
 
 def test_the_slow_link_stands_before_the_communication_that_it_bounds(

@@ -135,7 +135,7 @@ def test_the_restart_of_a_straggler_gains_what_was_expected_and_is_paid_back(dia
     assert restart.end == pytest.approx(restart.begin + cost, abs=1.0)
     assert 200 <= at <= 206, "half a minute of warm-up, half a minute of steps"
     assert restart.subject == "cluster"
-    assert restart.evidence["tasks"] == "worker:0, worker:1, worker:2"
+    assert restart.evidence["tasks"] == ("worker:0", "worker:1", "worker:2")
     assert restart.evidence["reason"] == "it is slow"
 
 

@@ -16,9 +16,8 @@ from tfscale.console.analysis.restarts.worth_restarting import (
     why_not_paid_back,
 )
 from tfscale.core.cluster.recovery_policy import OnStraggler
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 
-Evidence = dict[str, float | str | None]
 EVIDENCE: Evidence = {"ratio": 1.7, "phase": "compute", "slowdown": 1.5, "cause": "unknown", "step_before": 0.1}
 SLOW = Diagnosis("straggler", "worker:3", 100.0, None, "serious", "worker:3 has been slow", EVIDENCE)
 RESTARTED: Evidence = {
@@ -54,7 +53,6 @@ def test_one_worker_that_is_surely_slow_is_found() -> None:
         [replace(SLOW, severity="warning")],
         [replace(SLOW, end=120.0)],
         [replace(SLOW, subject="worker:3/replica:0")],
-        [straggler(cost_is="at_most")],
         [straggler(suspected="two kinds of hardware")],
         [SLOW, replace(SLOW, subject="worker:1")],
         [SLOW, other("saturation", "worker:3")],

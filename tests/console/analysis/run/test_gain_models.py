@@ -1,6 +1,6 @@
 import pytest
 from tfscale.console.analysis.run import gain_models
-from tfscale.console.analysis.run.remedies import Remedy
+from tfscale.core.records.diagnosis import Remedy
 
 
 def test_the_gains_of_a_step_that_is_half_transfer() -> None:

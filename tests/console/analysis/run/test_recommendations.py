@@ -8,16 +8,14 @@ import pytest
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.recommendations import recommend, speedup
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Remedy
 
 LOAD = Load(step=0.1, transfer=0.02, input=0.01, compute=0.06, ranks=4)
 
 
 def test_remedies_without_a_model_are_told_as_such() -> None:
-    evidence: dict[str, float | str | None] = {
-        "remedies": "links twice as fast (at most +12% throughput); fewer, stronger GPUs"
-    }
-    limit = Diagnosis("saturation", "cluster", 0.0, None, "warning", "communication-bound", evidence)
+    remedies = (Remedy("links twice as fast", 1.12, at_most=True), Remedy("fewer, stronger GPUs"))
+    limit = Diagnosis("saturation", "cluster", 0.0, None, "warning", "communication-bound", remedies=remedies)
     found = recommend(Findings(diagnoses=(limit,)), LOAD)
     assert found.limits == (limit,) and found.unproven == ("fewer, stronger GPUs",)
 

@@ -15,8 +15,9 @@ from tfscale.console.analysis.stragglers.straggler_words import (
     in_range,
     looks_slow,
     names_of,
-    sets_of,
     slower_than_peers,
+    together,
+    told_together,
     what_is_lost,
 )
 from tfscale.core.records.diagnosis import Diagnosis
@@ -44,7 +45,7 @@ def test_sentence_and_evidence_of_one_have_the_same_figures() -> None:
     (evidence,) = evidence_of(EIGHT[:2], verdicts, figures)
     assert (evidence["ratio"], evidence["phase"]) == (figures[0].ratio, "compute")
     assert evidence["excess"] == figures[0].excess["compute"]
-    assert "together" not in evidence and "suspected" not in evidence
+    assert together(EIGHT[:2], verdicts) == () and "suspected" not in evidence
 
 
 def test_several_have_one_sentence_with_one_cost_since_the_newest_onset() -> None:
@@ -54,9 +55,7 @@ def test_several_have_one_sentence_with_one_cost_since_the_newest_onset() -> Non
         "20.0 ms (1.4x)"
     )
     assert what_is_lost(figures) == "the cluster loses 8%"
-    assert what_is_lost(figures, at_most=True) == "the cluster loses up to 8%"
-    together = [evidence["together"] for evidence in evidence_of(EIGHT, verdicts, figures)]
-    assert together[0] == "worker:2, worker:4, worker:6" and len(together) == 4
+    assert together(EIGHT, verdicts) == ("worker:0", "worker:2", "worker:4", "worker:6")
 
 
 def test_several_that_differ_have_a_range_and_those_of_different_phases_a_clause_each() -> None:
@@ -108,6 +107,7 @@ def test_numbers_that_are_alike_are_told_by_their_mean() -> None:
 
 
 def test_those_of_one_sentence_are_a_set_and_the_newest_is_the_first_of_it() -> None:
-    old = Diagnosis("straggler", "worker:0", 1.0, None, "warning", "both")
-    new, alone = replace(old, subject="worker:1", begin=9.0), replace(old, subject="worker:2", sentence="alone")
-    assert sets_of([old, alone, new]) == [[new, old], [alone]]
+    both = ("worker:0", "worker:1")
+    old = Diagnosis("straggler", "worker:0", 1.0, None, "warning", "", together=both)
+    new, alone = replace(old, subject="worker:1", begin=9.0), replace(old, subject="worker:2", together=())
+    assert told_together([old, alone, new]) == [[new, old], [alone]]

@@ -30,7 +30,7 @@ def test_the_first_to_die_is_named_and_its_peer_is_told_as_the_consequence(view:
     assert (crash.kind, crash.subject, crash.begin, crash.severity) == ("crash", "worker:1", 101.0, "critical")
     assert crash.sentence.startswith("worker:1 was killed by SIGKILL at ")
     assert crash.sentence.endswith("worker:0 exited 1, 1.8 s later, because its peer was gone")
-    assert crash.evidence["followers"] == "worker:0"
+    assert crash.evidence["followers"] == ("worker:0",)
 
 
 def test_a_death_by_signal_goes_before_an_exit_that_skewed_clocks_put_first(view: View, died: Died) -> None:
@@ -168,7 +168,7 @@ def test_whose_log_tells_of_another_death_is_not_the_culprit_though_its_clock_sa
 def test_who_died_where_no_agent_says_so_is_read_from_its_peers_logs(view: View, died: Died) -> None:
     peers = [view(f"worker:{index}", status=with_log(died(100.0 + index, code=1), PEER)) for index in range(2)]
     (crash,) = diagnose(CrashWatch(), *peers, view("worker:2", up=False))
-    assert (crash.subject, crash.evidence["followers"]) == ("worker:2", "worker:0, worker:1")
+    assert (crash.subject, crash.evidence["followers"]) == ("worker:2", ("worker:0", "worker:1"))
     assert (
         crash.sentence.startswith(f"worker:2 {UNHEARD}")
         and f"; worker:0 exited 1 and worker:1 exited 1 at {clock(100.0)}, because their peer was gone"

@@ -44,7 +44,7 @@ def test_who_has_fewer_batches_is_named_when_the_others_have_failed(view: View, 
     watch = CrashWatch()
     watch.diagnose(tasks, 120.0)
     (crash,) = watch.diagnose(tasks, 120.0 + SETTLE)
-    assert (crash.subject, crash.evidence["followers"]) == ("worker:1", "worker:0")
+    assert (crash.subject, crash.evidence["followers"]) == ("worker:1", ("worker:0",))
     assert crash.sentence.startswith(LEFT)
     assert crash.sentence.endswith(f"; worker:0 exited 1 for that at {clock(112.0)}")
 

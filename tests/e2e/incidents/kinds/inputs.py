@@ -39,6 +39,16 @@ INCIDENTS = (
         recovers=True,
     ),
     Incident(
+        "slow disks",
+        "each read of all three workers takes 300 ms, for 61 s",
+        begin=lambda cluster: [cluster.order(task, "slow disk") for task in cluster.tasks] and None,
+        end=lambda cluster: [cluster.order(task, "") for task in cluster.tasks] and None,
+        lasts=61,
+        says={60: r"input|data"},
+        never=DEAD,
+        recovers=True,
+    ),
+    Incident(
         "deadlock",
         "the thread that reads worker:1's data waits for a lock that nobody gives",
         setup=_PIPED,

@@ -25,6 +25,14 @@ INCIDENTS = (
         recovers=True,
     ),
     Incident(
+        "ordered restart",
+        "a person restarts worker:1 from a console, and with it the others",
+        begin=lambda cluster: cluster.restart("worker:1"),
+        lasts=60,
+        says={58: WELL},
+        never=DEAD,
+    ),
+    Incident(
         "checkpoint alone",
         "worker:0 saves a checkpoint after each step, alone, for 91 s",
         setup=_LARGE,

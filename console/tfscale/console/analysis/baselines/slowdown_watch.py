@@ -18,7 +18,7 @@ from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, moment, plural, step_time, times
 
 ON, OFF = 1.15, 1.08
@@ -297,7 +297,7 @@ def _describe(
     told = [*changes(reference.baseline.facts, identity.facts)]
     sentence = f"since {clock(begin)} {name} has taken {step_time(took)} a step, {step_time(before)} {reference.before}"
     sentence += f"{factor}{follows}."
-    evidence: dict[str, float | str | None] = {
+    evidence: Evidence = {
         "part": part,
         "ratio": took / max(before, 1e-9),
         "excess": took - before,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tfscale.console.analysis.causes.vitals import NO_VITALS, Vitals, middle
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.core.records.diagnosis import Evidence
 from tfscale.core.text import times
 
 UNKNOWN = "unknown"
@@ -38,8 +39,6 @@ CLOCK = 0.9
 _UNEVEN = 1.05
 """Examples a step over those of the peers (chosen)."""
 _GPU_FIELDS = {"gpu", "gpu_memory", "temperature", "clock", "heat", "power_brake", "power_cap", "ecc_errors", "xid"}
-
-Evidence = dict[str, float | str | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tfscale.console.analysis.causes.cause_words import with_causes
 from tfscale.console.analysis.causes.vitals import NO_VITALS, Samples
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.console.analysis.stragglers.straggler_words import sets_of
+from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
@@ -88,7 +88,7 @@ class CauseTracker:
         self._renew_figures(groups)
         told = {
             straggler.subject: straggler
-            for each in sets_of(list(stragglers.values()))
+            for each in told_together(list(stragglers.values()))
             for straggler in with_causes(each, [self._tracked[one.subject].cause for one in each], now)
         }
         return [told[each.subject] if each.kind == "straggler" else each for each in diagnoses]

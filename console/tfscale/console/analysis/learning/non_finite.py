@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfscale.console.analysis.learning.lost_gradients import LostGradients, Whose, lost_gradients
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock
 
 SETTLE = 3.0
@@ -39,7 +39,7 @@ def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 def _of_gradients(lost: LostGradients) -> Diagnosis:
     subject = lost.subjects[0] if lost.whose is Whose.ONE else CLUSTER
-    evidence: dict[str, float | str | None] = {
+    evidence: Evidence = {
         "global_step": lost.step,
         "whose": lost.whose.value,
         "variables": lost.gradients.variables,

@@ -14,7 +14,7 @@ from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.failure.task_failure import CLOCK_DOUBT
 from tfscale.core.log_clues import PEER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, listing
 
 NETWORK = "network"
@@ -147,9 +147,9 @@ def _describe(outages: Sequence[Outage], crashes: Sequence[Diagnosis]) -> Diagno
     outage = outages[0]
     first = min(crashes, key=lambda crash: crash.begin)
     ended = sorted({name for crash in crashes for name in _ended(crash)})
-    evidence = {
+    evidence: Evidence = {
         **first.evidence,
-        "followers": ", ".join(ended),
+        "followers": tuple(ended),
         "reason": outage.reason,
         "outage_begin": outage.begin,
         "outage_end": outage.end,
@@ -176,7 +176,7 @@ def _ended(crash: Diagnosis) -> list[str]:
     """Return the tasks that ended; one that the others only took for dead has left no exit."""
     has_exit = crash.evidence.get("code") is not None or crash.evidence.get("signal") is not None
     followers = crash.evidence.get("followers")
-    return [*([crash.subject] if has_exit else []), *(followers.split(", ") if isinstance(followers, str) else [])]
+    return [*([crash.subject] if has_exit else []), *(followers if isinstance(followers, tuple) else ())]
 
 
 def _is_of_network(crash: Diagnosis) -> bool:

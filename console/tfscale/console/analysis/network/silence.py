@@ -166,7 +166,7 @@ def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
         f"{task}'s host does not answer to anyone: it is cut off or down since {clock(since)}; "
         f"neither the console nor {listing(by)} hears it"
     )
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": tuple(by)})
 
 
 def _coming_back(task: str, since: float) -> Diagnosis:

@@ -35,6 +35,9 @@ _LEAST_RATE = 10_000
 """Bytes a second below which a link carries requests, not data (chosen)."""
 _LEAST_SHARE = 0.1
 """Part of the busiest link's rate below which a link's speed says nothing (chosen)."""
+_LONGER = 1.1
+"""Factor by which steps take longer from which on a link is charged for it (chosen: the rate at which a healthy link
+sends differs by some percent from one minute to the next)."""
 _GONE = 5.0
 """Seconds after which a link of which nothing is told any more is forgotten."""
 
@@ -152,14 +155,15 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_hear
     is_slow = link.manner == "slow"
     what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
     ends = f"from {sender} to {receiver}" if receiver_is_heard else f"between {sender} and {receiver}"
-    cost = f": it makes the step {times(longer)} as long" if longer and longer >= 1.1 else ""
+    costs = longer is not None and longer >= _LONGER
+    effect = f": it makes the step {times(longer)} as long" if longer and costs else ""
     return Diagnosis(
         kind="slow_link",
         subject=sender,
         begin=link.since,
         end=None,
         severity=_severity(longer, own.work) if is_slow else "warning",
-        sentence=f"the link {ends} {what}, since {clock(link.since)}{cost}",
+        sentence=f"the link {ends} {what}, since {clock(link.since)}{effect}",
         evidence={
             "receiver": receiver,
             "manner": link.manner,
@@ -172,6 +176,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_hear
             "round_trip_of_others": round_trip,
             "retransmitted": own.lost,
             "ratio": longer,
+            "cost": 1 - 1 / longer if longer and costs else None,
         },
     )
 

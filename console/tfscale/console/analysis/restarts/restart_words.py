@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tfscale.console.analysis.restarts.step_rate import Change, StepRate
 from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import duration, elapsed, plural
 
 _LEAST = 0.005
@@ -128,9 +128,9 @@ def _paid_back(restart: MeasuredRestart, gain: float) -> str:
     return f", {'' if is_past else 'will be '}paid back after {least}{_time(seconds)}"
 
 
-def _evidence(restart: MeasuredRestart, change: Change | None) -> dict[str, float | str | None]:
+def _evidence(restart: MeasuredRestart, change: Change | None) -> Evidence:
     cost = restart.cost
-    known: dict[str, float | str | None] = {
+    known: Evidence = {
         "gained": change.share if change else None,
         "noise": change.noise if change else None,
         "expected": restart.expected.share if restart.expected.words else None,
@@ -142,7 +142,7 @@ def _evidence(restart: MeasuredRestart, change: Change | None) -> dict[str, floa
         "rate_before": restart.before.per_second if restart.before else None,
         "rate": restart.after.per_second,
         "restarts": restart.count,
-        "tasks": ", ".join(restart.tasks),
+        "tasks": restart.tasks,
         "changed": "; ".join(restart.changed) or None,
         "reason": restart.reason or None,
     }

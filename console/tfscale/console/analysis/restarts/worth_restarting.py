@@ -14,7 +14,6 @@ from tfscale.console.analysis.causes.cause_rules import CLOCK, DEVICE, UNKNOWN
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
 from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import SEVERITIES
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.recovery_policy import OnStraggler
 from tfscale.core.cluster.task import Role, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
@@ -75,7 +74,7 @@ def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
     slow = stragglers[0]
     if SEVERITIES.index(slow.severity) < SEVERITIES.index(_LEAST_SEVERITY):
         return None
-    if "/" in slow.subject or slow.evidence.get("cost_is") == AT_MOST or "suspected" in slow.evidence:
+    if "/" in slow.subject or "suspected" in slow.evidence:
         return None
     # Its own link is full: what it computes waits for its bytes.
     if any(each.kind == "saturation" and each.subject == slow.subject for each in present):
@@ -102,13 +101,13 @@ def why_not_mended(straggler: Diagnosis, policy: OnStraggler) -> str:
 
 def _is_faulty_gpu(straggler: Diagnosis) -> bool:
     """Decide whether its GPU reports errors, or runs at a lower clock than the others' do."""
-    pace = _number(straggler, "clock_to_peers")
+    pace = straggler.number("clock_to_peers")
     return any(straggler.evidence.get(name) for name in ("xid", "ecc_errors")) or (pace is not None and pace < CLOCK)
 
 
 def gain(straggler: Diagnosis) -> float:
     """Return the share by which the cluster is faster without the straggler."""
-    return float(straggler.evidence.get("slowdown") or 1.0) - 1
+    return (straggler.number("slowdown") or 1.0) - 1
 
 
 def pays_back_after(straggler: Diagnosis, downtime: float | None, untrained: float) -> float:
@@ -137,7 +136,7 @@ def reason(straggler: Diagnosis, repeated: float | None) -> str:
     share, evidence = gain(straggler), straggler.evidence
     steps = "" if not repeated else f", some {repeated:,.0f} steps repeated"
     return (
-        f"on_straggler: {straggler.subject} {times(float(evidence.get('ratio') or 1.0))} slower in "
+        f"on_straggler: {straggler.subject} {times(straggler.number('ratio') or 1.0)} slower in "
         f"{evidence.get('phase')}, the cluster loses {1 - 1 / (1 + share):.0%}; expected gain {share:.0%}{steps}"
     )
 
@@ -147,18 +146,13 @@ def by_policy(restart: Diagnosis) -> PolicyRestart | None:
     found = _REASON.match(str(restart.evidence.get("reason") or ""))
     if restart.kind != "restart" or found is None:
         return None
-    return PolicyRestart(found[1], _number(restart, "gained"), _number(restart, "expected"))
+    return PolicyRestart(found[1], restart.number("gained"), restart.number("expected"))
 
 
 def downtime_of(restart: Diagnosis, local_steps: int) -> float | None:
     """Return the seconds that a measured restart has cost beside the steps that it repeated; None unknown."""
-    lost, rate = _number(restart, "lost_seconds"), _number(restart, "rate")
+    lost, rate = restart.number("lost_seconds"), restart.number("rate")
     if lost is None or not rate:
         return None
-    repeated = (_number(restart, "repeated") or 0.0) + (_number(restart, "to_repeat") or 0.0)
+    repeated = (restart.number("repeated") or 0.0) + (restart.number("to_repeat") or 0.0)
     return max(0.0, lost - repeated / local_steps / rate)
-
-
-def _number(diagnosis: Diagnosis, name: str) -> float | None:
-    value = diagnosis.evidence.get(name)
-    return float(value) if isinstance(value, float | int) else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -28,17 +28,6 @@ def gpus_at_work(tasks: Iterable[ObservedTask]) -> int | None:
     return known or None
 
 
-def loss_of(diagnosis: Diagnosis) -> float | None:
-    """Return the share of the cluster's time that a finding costs, as its sentence tells it; None where it tells none.
-
-    That of a straggler is what all of them cost together.
-    """
-    evidence = diagnosis.evidence
-    slowdown = evidence.get("slowdown") if diagnosis.kind == "straggler" else None
-    cost = 1 - 1 / max(float(slowdown), 1.0) if slowdown else evidence.get("cost")
-    return min(max(float(cost), 0.0), 1.0) if isinstance(cost, int | float) else None
-
-
 def with_live_cost(diagnoses: Iterable[Diagnosis], gpus: int | None, price: GpuPrice | None) -> list[Diagnosis]:
     """Return the diagnoses, those that tell a loss with its GPU-hours an hour; as they are where no GPU is known."""
     return [_priced(diagnosis, gpus, price) if gpus else diagnosis for diagnosis in diagnoses]
@@ -49,9 +38,8 @@ def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosi
     if loss is None or loss < _LEAST:
         return diagnosis
     hours = gpu_hours(gpus, _HOUR * loss)
-    bound = "up to " if diagnosis.evidence.get("cost_is") == AT_MOST else ""
     money = f" or {price.money(hours)}" if price else ""
-    sentence = f"{diagnosis.sentence.removesuffix('.')} ({bound}{hours_text(hours, 2)}{money} an hour)."
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({hours_text(hours, 2)}{money} an hour)."
     cost: list[float | str] = [hours]
     if price:
         cost += [price.per_hour * hours, price.currency]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tfscale.console.analysis.findings import Findings, by_sentence, is_calm
+from tfscale.console.analysis.findings import Findings, is_calm, one_each
 from tfscale.console.analysis.run.load import Load
-from tfscale.console.analysis.run.remedies import Remedy, for_cluster, for_stragglers
+from tfscale.console.analysis.run.remedies import for_cluster, for_stragglers
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Remedy
 
 LEAST_GAIN = 1.005
 """Gain (a factor) below which a remedy is left out; chosen: half a percent is within the noise of any run."""
@@ -35,10 +35,10 @@ def recommend(findings: Findings, load: Load | None) -> Recommendations:
     limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
     remedies = _with_gain(findings, diagnoses, load) if load else ()
     return Recommendations(
-        culprits=tuple(by_sentence(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
+        culprits=tuple(one_each(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
         limits=limits,
         remedies=tuple(sorted(remedies, key=lambda remedy: -(remedy.gain or 0.0))),
-        unproven=tuple(dict.fromkeys(remedy for limit in limits for remedy in _unproven(limit))),
+        unproven=tuple(dict.fromkeys(each.what for limit in limits for each in limit.remedies if each.gain is None)),
     )
 
 
@@ -47,13 +47,6 @@ def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> It
     stragglers = sorted({diagnosis.subject for diagnosis in diagnoses if diagnosis.kind == "straggler"})
     if stragglers and findings.slowdown:
         yield for_stragglers(stragglers, findings.slowdown)
-
-
-def _unproven(limit: Diagnosis) -> list[str]:
-    remedies = limit.evidence.get("remedies")
-    return (
-        [remedy for remedy in remedies.split("; ") if "throughput)" not in remedy] if isinstance(remedies, str) else []
-    )
 
 
 def speedup(load: Load) -> Callable[[float], Forecast] | None:

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tfscale.console.analysis.run import gain_models
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.scaling import volume
 from tfscale.console.analysis.run.technique_words import NARROW
+from tfscale.core.records.diagnosis import Remedy
 
 SMALL = 64_000
 """Bytes up to which an all-reduce takes the time of its messages, and not of its bytes (chosen: at 1 Gbit/s they take
 half a millisecond)."""
 MOSTLY = 0.5
 """Share of the volume from which on an exchange is told as an all-gather (chosen: the half of it)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change of the program or the cluster, with the gain that a model predicts."""
-
-    what: str
-    gain: float | None = None
-    """Factor of throughput; None where no model predicts it."""
-    model: str = ""
-    """The assumption of the model, in words."""
-    at_most: bool = False
-    """True where the model leaves out what can only lessen the gain."""
-
-    def __str__(self) -> str:
-        if self.gain is None:
-            return self.what
-        most = "at most " if self.at_most else ""
-        return f"{self.what} ({most}+{self.gain - 1:.0%} throughput)"
 
 
 def cast_gradients(load: Load) -> Remedy:

@@ -27,7 +27,13 @@ from tfscale.console.analysis.stragglers.straggler_rule import (
     short_history,
 )
 from tfscale.console.analysis.stragglers.straggler_watch import keep_only
-from tfscale.console.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
+from tfscale.console.analysis.stragglers.straggler_words import (
+    begin_of,
+    evidence_of,
+    slower_than_peers,
+    together,
+    what_is_lost,
+)
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import LAG_PHASES, PHASES
 from tfscale.core.text import step_rate
@@ -207,10 +213,10 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequen
         f"{slower_than_peers(subjects, verdicts, measured)}. Nobody waits for {waits_for}: {make} {step_rate(own)} of "
         f"{step_rate(sum(rates))}, and {what_is_lost(measured)}."
     )
-    reported = []
+    names, reported = together(subjects, verdicts), []
     for verdict, figures, evidence in zip(verdicts, measured, evidence_of(subjects, verdicts, measured), strict=True):
         name, severity = subjects[verdict.column], severity_of(figures.slowdown)
         evidence["rate"] = rates[verdict.column]
-        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
+        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
         reported.append(ReportedStraggler(diagnosis, figures))
     return reported

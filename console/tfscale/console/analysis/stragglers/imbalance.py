@@ -17,7 +17,7 @@ from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import others_median
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.step_batch import LAG_PHASES
 
 COST_ON, COST_OFF = 0.15, 0.10
@@ -48,6 +48,11 @@ class LostTime(NamedTuple):
         """True where it is shown that the slowest is not always the same one."""
         return self.subject_share <= min(_EVEN, 2 / self.subjects)
 
+    @property
+    def may_be_nothing(self) -> bool:
+        """True where one subject's data come last: the others wait for it, and their own may come no earlier."""
+        return self.phase == "input" and self.subject_share >= _MOSTLY
+
 
 @dataclass(slots=True)
 class ImbalanceWatch:
@@ -70,7 +75,9 @@ class ImbalanceWatch:
             self.diagnosis = None
             return
         begin = float(blocks.end[-_WINDOWS * WINDOW])
-        if (lost := lost_time(steps_since(begin))) is not None:
+        if (lost := lost_time(steps_since(begin))) is not None and lost.may_be_nothing:
+            self.diagnosis = None
+        elif lost is not None:
             self.diagnosis = _describe(cost, opened.begin if opened else begin, lost)
 
 
@@ -105,7 +112,7 @@ def lost_time(steps: AlignedSteps) -> LostTime | None:
 
 def _describe(cost: float, begin: float, lost: LostTime) -> Diagnosis:
     sentence = f"the slowest of each step costs the cluster {cost:.0%} of its throughput"
-    evidence: dict[str, float | str | None] = {"cost": cost}
+    evidence: Evidence = {"cost": cost}
     if lost.moves:
         sentence += ", but it is not always the same one: uneven work or noisy hosts, nobody to repair"
     elif lost.subject_share >= _MOSTLY:

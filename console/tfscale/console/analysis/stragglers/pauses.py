@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.probe_status import Activity
 from tfscale.core.records.step_batch import LAG_PHASES
 from tfscale.core.text import clock, duration
@@ -158,7 +158,7 @@ class PauseWatch:
             f"{subject} pauses again and again (since {clock(self._open[subject])}): for {duration(usual)} about every "
             f"{duration(apart)}, in {_WHERE[where]}; the others wait. The cluster loses {min(cost, 1.0):.0%}."
         )
-        evidence: dict[str, float | str | None] = {
+        evidence: Evidence = {
             "cost": min(cost, 1.0),
             "pauses": float(len(pauses)),
             "seconds": usual,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
@@ -88,17 +88,15 @@ def looks_slow(suspect: Suspect, now: float) -> str:
     return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
 
 
-def what_is_lost(measured: Sequence[StragglerFigures], at_most: bool = False) -> str:
+def what_is_lost(measured: Sequence[StragglerFigures]) -> str:
     """Return the clause on what the cluster loses to these stragglers together."""
-    cost = max(figures.cost for figures in measured)
-    return f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
+    return f"the cluster loses {max(figures.cost for figures in measured):.0%}"
 
 
 def evidence_of(
     subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
-) -> list[dict[str, float | str | None]]:
+) -> list[Evidence]:
     """Return the figures of each straggler under the keys of the export."""
-    names = [subjects[verdict.column] for verdict in verdicts]
     of_all = {"suspected": TWO_KINDS} if _are_of_two_kinds(subjects, verdicts, measured) else {}
     return [
         {
@@ -108,11 +106,15 @@ def evidence_of(
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
             **({} if verdict.before is None else {"step_before": verdict.before}),
-            **({"together": ", ".join(names[:number] + names[number + 1 :])} if len(names) > 1 else {}),
             **of_all,
         }
-        for number, (verdict, figures) in enumerate(zip(verdicts, measured, strict=True))
+        for verdict, figures in zip(verdicts, measured, strict=True)
     ]
+
+
+def together(subjects: tuple[str, ...], verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the names of stragglers that share a sentence; none of one alone."""
+    return tuple(subjects[verdict.column] for verdict in verdicts) if len(verdicts) > 1 else ()
 
 
 def _are_of_two_kinds(
@@ -124,9 +126,9 @@ def _are_of_two_kinds(
     return all(verdict.before is None for verdict in verdicts) and {each.phase for each in measured} == {"compute"}
 
 
-def sets_of(stragglers: Sequence[Diagnosis]) -> list[list[Diagnosis]]:
-    """Return the stragglers by the sentence that they share, the newest first, since which all of them are slow."""
-    sets: dict[str, list[Diagnosis]] = {}
+def told_together(stragglers: Sequence[Diagnosis]) -> list[list[Diagnosis]]:
+    """Return the stragglers of each sentence, the newest first, since whose begin all of them are slow."""
+    sets: dict[tuple[str, ...], list[Diagnosis]] = {}
     for straggler in stragglers:
-        sets.setdefault(straggler.sentence, []).append(straggler)
+        sets.setdefault(straggler.together or (straggler.subject,), []).append(straggler)
     return [sorted(each, key=lambda straggler: -straggler.begin) for each in sets.values()]

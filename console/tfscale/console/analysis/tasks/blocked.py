@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.host_sample import HostSample
 from tfscale.core.text import clock, plural
 
@@ -28,10 +28,13 @@ def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
         return None
     begin = at - task.blocked_for
     count = plural(task.blocked, "thread")
-    place = f", in {task.blocked_in}" if task.blocked_in else ""
+    where = f", in {task.blocked_in}" if task.blocked_in else ""
     why = "a disk or a file server does not answer"
-    sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; {why}"
+    sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{where}; {why}"
     if task.frozen:
         sentence = f"{name} cannot go on since {clock(begin)}: its container is frozen (docker pause, or its cgroup)"
-    evidence = {"threads": float(task.blocked), "place": CONTAINER if task.frozen else task.blocked_in or None}
+    evidence: Evidence = {
+        "threads": float(task.blocked),
+        "place": CONTAINER if task.frozen else task.blocked_in or None,
+    }
     return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)

@@ -236,7 +236,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
         evidence={
             "code": first.code if is_first else None,
             "signal": None if first.signal is None else signal_name(first.signal),
-            "followers": ", ".join(failure.task for failure in followers) or None,
+            "followers": tuple(failure.task for failure in followers) or None,
             "reason": first.clue.kind if first.clue else None,
             "line": first.clue.line if first.clue else None,
             "log": "\n".join(first.log) or None,

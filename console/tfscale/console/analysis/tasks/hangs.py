@@ -13,7 +13,7 @@ from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.hang_limits import BUSY, hang_limit
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, duration, listing
 
 EVENT = 10.0
@@ -92,9 +92,11 @@ def _of_cluster(kind: str, still: Stillness) -> Diagnosis:
 
 def _diagnosis(kind: str, subject: str, still: Stillness, sentence: str, does: str | None) -> Diagnosis:
     severity = "critical" if kind == "hang" else "warning"
-    evidence: dict[str, float | str | None] = {
+    evidence: Evidence = {
         "quiet": still.seconds,
         "doing": does,
-        "waiting": ", ".join(still.waiting) or None,
+        "waiting": still.waiting or None,
     }
-    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence)
+    shares = kind == "still" and subject != CLUSTER and len(still.late) > 1
+    together = tuple(still.late) if shares else ()
+    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence, together)

@@ -54,10 +54,10 @@ def _events(report: RunReport) -> Iterator[str]:
     if not report.findings:
         yield "  nothing: nobody straggled, crashed or hung, and no limit was reached"
     for group, finding in report.findings:
-        told = finding.diagnosis
-        until = report.when(told.end) if told.end is not None else "the end"
-        yield f"  {told.severity:<8} {report.when(told.begin)} to {until}  {told.kind}"
-        yield f"           {told.sentence}"
+        diagnosis = finding.diagnosis
+        until = report.when(diagnosis.end) if diagnosis.end is not None else "the end"
+        yield f"  {diagnosis.severity:<8} {report.when(diagnosis.begin)} to {until}  {diagnosis.kind}"
+        yield f"           {diagnosis.sentence}"
         yield from (f"           {line}" for line in details(report, group, finding))
 
 

@@ -33,7 +33,7 @@ _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#99
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
 MOST_LINES = 16
-"""Workers drawn one by one; where there are more, those furthest from the median."""
+"""Largest number of workers with a line each; of more workers, those furthest from the median have one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,7 @@ class _Agent:
         )
 
     def _cores(self, at: float, is_taken: bool) -> float:
-        """Return the cores that the process uses; one that is stopped, or waits for good, uses none."""
+        """Return the cores that the process uses; none while it is stopped or waits for good."""
         waits = any(fault.holds(at) for fault in self._hangs)
         return 0.0 if waits else 3.1 if is_taken else 5.2
 

@@ -24,7 +24,7 @@ KINDS = {
 STANDSTILLS = ("hang", "stop", "gone")
 """Kinds of faults for whose task the others wait in the all-reduce."""
 HOT_CLOCK = 0.7
-"""Share of its clock that a GPU keeps which is too hot."""
+"""Share of its clock that a GPU keeps when it is too hot."""
 _FORM = re.compile(
     r"(?P<task>\w+:\d+)=(?P<what>[a-z]+|[\d.]+x|[\d.]+ms)(,(?P<phase>\w+))?(@(?P<begin>[\d.]+)s(-(?P<end>[\d.]+)s)?)?"
 )

@@ -39,7 +39,7 @@ class PickerScreen(Dialog[None]):
         appearance: Appearance,
         pick: Callable[[tuple[str, ...]], Collection[str]],
     ) -> None:
-        """Open the list; `pick` shows the columns that it gets and returns those that fit."""
+        """Open the list. `pick` shows the columns of its argument, and returns the columns that fit."""
         super().__init__(appearance)
         self._chosen = set(chosen)
         self._placed = placed

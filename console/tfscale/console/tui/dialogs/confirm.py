@@ -1,4 +1,4 @@
-"""Question before a command: exactly which tasks it concerns, and what it costs."""
+"""Question before a command: every task that it concerns, and its cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Question:
     keeps: bool = False
     """True where other tasks hold the trained state of the touched ones."""
     without: str = ""
-    """Host on which a restart starts no task; empty: each starts where it is."""
+    """Host on which a restart starts no task; empty: every task starts in its place."""
 
 
 class ConfirmScreen(QuestionDialog[bool]):

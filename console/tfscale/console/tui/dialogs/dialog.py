@@ -16,7 +16,7 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 
 
 class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
-    """Dialogue that covers the screen; its content lies in one container of the class `frame`."""
+    """Dialogue above the screen; its content lies in one container of the class `frame`."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: $background 60%; }

@@ -13,7 +13,7 @@ from textual.widgets import Static
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.run.load import Load, load_of
 from tfscale.console.analysis.run.recommendations import Recommendations, recommend, speedup
-from tfscale.console.analysis.run.remedies import MOSTLY, Remedy
+from tfscale.console.analysis.run.remedies import MOSTLY
 from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
@@ -25,7 +25,7 @@ from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Role
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Remedy
 from tfscale.core.text import step_time
 
 _WIDE = 150
@@ -97,7 +97,7 @@ class AdviceScreen(SnapshotScreen):
 
 
 def load_of_snapshot(snapshot: Snapshot) -> Load | None:
-    """Return the present load from the workers that train and are in contact; None where it is not measured."""
+    """Return the present load from the workers in contact that train; None if unmeasured."""
     roles = (Role.CHIEF, Role.WORKER)
     views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
     probe = next((probe for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
@@ -132,9 +132,8 @@ def _straggles(recommendations: Recommendations) -> bool:
 
 
 def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterator[Text]:
-    sentence = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
     text = Text(f"{appearance.sign(diagnosis.severity)} ", style=appearance.severity(diagnosis.severity))
-    text.append(f"{sentence or diagnosis.sentence}", style=appearance.palette.text)
+    text.append(diagnosis.statement or diagnosis.sentence, style=appearance.palette.text)
     yield from wrap_hanging(text, width, 2)
     todo = first_step(diagnosis) if diagnosis.kind != "saturation" else None
     if todo is not None:

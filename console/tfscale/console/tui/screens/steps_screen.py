@@ -145,7 +145,7 @@ class StepsScreen(SnapshotScreen):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task for which the others wait in a step that does not end: complete steps cannot show it."""
+        """Name the task for which a step without an end waits: complete steps cannot show it."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
         hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind in ("hang", "still")), None)
         if hang is None:

@@ -1,4 +1,4 @@
-"""Task page: facts, charts and log of one task, or its charts or its log alone."""
+"""Page of a task: facts, charts and log together, or one of these alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _EVALUATOR_PORT = 2222
 
 
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
-    """Return the cluster in `TF_CONFIG`, and the task that it names for this host, None where it names none.
+    """Return the cluster in `TF_CONFIG`, and this host's task; the task is None if `TF_CONFIG` names none.
 
     Raises ClusterError where `TF_CONFIG` is absent or malformed.
     """
@@ -58,7 +58,7 @@ def _own_task(own: object) -> Task:
 
 
 def _with_evaluator(spec: ClusterSpec, own: Task) -> ClusterSpec:
-    """Add the evaluator of this host, which TF_CONFIG need not name in its cluster: nobody connects to its address."""
+    """Add this host's evaluator: TF_CONFIG may leave it out, since no task connects to an evaluator."""
     host, taken = socket.gethostname(), {*spec.tasks.values(), *spec.agents.values()}
     place, agent = (free_address(host, first, taken) for first in (_EVALUATOR_PORT, DEFAULT_AGENT_PORT))
     tasks = dict(sorted({**spec.tasks, own: place}.items()))

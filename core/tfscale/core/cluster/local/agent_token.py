@@ -1,4 +1,4 @@
-"""Token of an agent on loopback: only its own user can read it, and so only that user can give it orders.
+"""Token of an agent on loopback: only the agent's own user can read the token, and so give orders.
 
 It stands in the announcement of the agent, which is locked for as long as the agent lives. A token of an agent that has
 ended is not sent, since another user could listen at its port by then.
@@ -31,7 +31,7 @@ def tokens_of(address: Address) -> _Tokens:
 
 
 def token_senders(address: Address) -> list[grpc.aio.ClientInterceptor]:
-    """Return what adds the token of the agent at `address` to those calls of a channel that need it."""
+    """Return the interceptors that add the agent's token to each call that needs one; `address` is the agent's."""
     return [_UnarySender(address), _StreamSender(address)]
 
 

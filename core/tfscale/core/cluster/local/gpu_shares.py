@@ -1,4 +1,4 @@
-"""Shares of a host's GPUs, for the tasks that one agent or one console starts there."""
+"""Shares of a host's GPUs, for several tasks that one agent or one console starts on the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def divided(gpus: Sequence[str], parts: int) -> list[tuple[str, ...]]:
 
 
 def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
-    """Raise UsageError where these tasks of a host that has GPUs cannot have one each."""
+    """Raise UsageError if the host has GPUs, but fewer than tasks."""
     computing = _computing(tasks)
     if gpus and len(gpus) < len(computing):
         raise UsageError(

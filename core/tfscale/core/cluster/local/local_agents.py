@@ -1,4 +1,4 @@
-"""Announcements of the agents that run on this machine, by which a console finds them without being told of a cluster.
+"""Announcements of this machine's agents: a console finds the agents by them, without a cluster file.
 
 Each agent keeps a file locked for as long as it serves. So the file of an agent that was killed names nobody.
 """
@@ -40,13 +40,13 @@ class LocalAgent:
     command: tuple[str, ...]
     """Program of its task."""
     cluster: str | None = None
-    """Path of its cluster file, None where it has none."""
+    """Path of the agent's cluster file; None without a file."""
     insecure: bool = False
     """True if it serves in plain text whatever its cluster file says."""
     fingerprint: str = ""
     """Fingerprint of its cluster."""
     token: str = field(default="", repr=False)
-    """Secret that a call on loopback needs to give it orders; empty where it asks for none."""
+    """Secret with which a call on loopback may give the agent orders; empty if the agent asks for none."""
 
 
 class Announcement:

@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def lone_cluster(run: str) -> ClusterSpec:
-    """Return the spec of one task that belongs to no cluster, whose agent serves this machine only."""
+    """Return the spec of a single task outside of any cluster; its agent serves this machine only."""
     task = Task(Role.WORKER, 0)
     return ClusterSpec(run, {task: NOWHERE}, {task: free_loopback(DEFAULT_AGENT_PORT)})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> str | None:
-    """Make the folder if it is not there, and those above it; return why it is not private, None if it is.
+    """Make the folder and its parents if they are absent. Return why the folder is not private, None if it is.
 
     Raises OSError.
     """

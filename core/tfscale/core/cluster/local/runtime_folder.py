@@ -19,7 +19,7 @@ def runtime_folders(environment: Mapping[str, str]) -> list[Path]:
 
 
 def made_runtime_folders(environment: Mapping[str, str]) -> list[Path]:
-    """List those of them that are there, or can be made, and are private."""
+    """List the runtime folders that exist or can be made, and are private."""
     return [folder for folder in runtime_folders(environment) if _is_made(folder)]
 
 

@@ -1,4 +1,4 @@
-"""Rule that places the tasks of a cluster on the agents that can hold one. Pure.
+"""Rule that gives each task of a cluster an agent. Pure.
 
 A task keeps its seat as long as that can be used. One that has lost it gets its own seat of the cluster file, else a
 spare, else another free seat. Where none is free, and `min_workers` allows it, it gets that of the last worker, so that

@@ -1,4 +1,4 @@
-"""Placement of one generation: which agent holds which task, and the cluster spec that follows from it.
+"""Placement of one generation: the agent of each task, and the cluster spec with the tasks there.
 
 The cluster file gives each task an agent, and may name spares, whose agents hold none. All of them are *seats*. A seat
 has the address of its agent, which is its name, and an address at which the task that it holds is served. After a
@@ -30,16 +30,16 @@ class Placement:
     """Seats of all tasks in one generation, and the hosts on which none is placed."""
 
     generation: int
-    """Generation of the command that made it; 0 for that of the cluster file. The higher one is the newer."""
+    """Generation of the command that made the placement; 0 for the cluster file's own. The highest is the newest."""
     seats: Mapping[Task, Address]
     """Agent of each task, in the cluster's order. A worker that is absent is vacant."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Reason by host, as agents' addresses name it."""
     revision: int = 0
-    """Number of the times that hosts were uncordoned in it since, which starts no task."""
+    """Number of changes since that started no task: each uncordoned a host."""
 
     def task_of(self, seat: Address) -> Task | None:
-        """Return the task that this agent holds, None where it waits."""
+        """Return the task of this seat, None for a seat without a task."""
         return next((task for task, agent in self.seats.items() if agent == seat), None)
 
     def is_newer(self, other: Placement) -> bool:
@@ -64,14 +64,14 @@ def may_move(spec: ClusterSpec) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedCluster(ClusterSpec):
-    """Cluster whose tasks sit where a placement has them."""
+    """Cluster with its tasks at the agents of a placement."""
 
     file: ClusterSpec
     """Cluster of the file that the placement is about."""
     placement: Placement
 
     def to_json(self) -> str:
-        """Return the JSON form of the cluster's file, which has the tasks where the file has them."""
+        """Return the JSON form of the cluster's file, without the placement."""
         return self.file.to_json()
 
 
@@ -81,7 +81,7 @@ def file_spec(spec: ClusterSpec) -> ClusterSpec:
 
 
 def placed_in(spec: ClusterSpec) -> int:
-    """Return the generation of the placement in which the tasks sit where the spec has them; 0 for the file."""
+    """Return the generation of the spec's placement; 0 for the spec of a cluster file."""
     return spec.placement.generation if isinstance(spec, PlacedCluster) else 0
 
 
@@ -91,13 +91,13 @@ def file_placement(spec: ClusterSpec) -> Placement:
 
 
 def seats_of(spec: ClusterSpec) -> dict[Address, Address]:
-    """Return the address at which each seat serves a task, by that of its agent: the tasks' own seats, then spares."""
+    """Return the address at which each seat serves a task, by the seat's agent: the tasks' own seats, then spares."""
     written = file_spec(spec)
     return {written.agents[task]: address for task, address in written.tasks.items()} | dict(written.spares)
 
 
 def placed_spec(spec: ClusterSpec, placement: Placement) -> ClusterSpec:
-    """Return the spec with its tasks where `placement` has them.
+    """Return the spec with each task at its agent of `placement`.
 
     Its fingerprint is that of the file. The speed of a link belongs to a host: a task that sits elsewhere has only the
     speed that the file gives to all.

@@ -24,7 +24,7 @@ _NEARLY_NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """One part of a stack: (columns,) values, NaN unknown, and the letter that draws it without colours."""
+    """Part of a stack: (columns,) values, NaN unknown, and the letter that draws the part without colours."""
 
     colour: str
     letter: str

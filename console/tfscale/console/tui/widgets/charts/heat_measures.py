@@ -50,7 +50,7 @@ class HeatMeasure:
 
 
 def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:
-    """Return the cells in the order of tasks; a GPU that several tasks of one host report has one cell."""
+    """Return the cells in the order of tasks; a GPU of several tasks has a single cell."""
     if not by_gpu:
         return [Spot(view) for view in views]
     spots: dict[tuple[str, int], Spot] = {}

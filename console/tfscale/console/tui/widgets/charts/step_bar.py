@@ -14,7 +14,7 @@ from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Appeara
 Piece = tuple[str, int, int]
 """Part of a step, and the begin and end of its piece in eighths of a cell."""
 Share = tuple[str, int]
-"""Part of a step, and the eighths of one cell that it fills."""
+"""Part of a step, and the number of eighths that it fills in one cell."""
 
 
 def parts_of(summary: SubjectSummary | None) -> dict[str, float]:

@@ -103,7 +103,7 @@ class StepBars(ScrollView, can_focus=True):
         return self._timeline
 
     def show(self, layout: StepLayout, rows: Sequence[Task]) -> None:
-        """Draw these steps, with one row for each of these tasks, in this order."""
+        """Draw the steps of `layout`, with a row for each task of `rows`."""
         self._timeline, self._rows = layout, rows
         self._at = {task: row for row, task in enumerate(rows)}
         self._places = {task: place for place, task in enumerate(layout.aligned.tasks)}

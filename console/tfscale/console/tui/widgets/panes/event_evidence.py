@@ -59,6 +59,8 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
         facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
         items = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
         facts += [(name.replace("_", " "), _formatted(name, value)) for name, value in items]
+        several = {"together": diagnosis.together, "remedies": tuple(map(str, diagnosis.remedies))}
+        facts += [(name, "; ".join(values)) for name, values in several.items() if values]
     else:
         facts += [("severity", entry.severity), ("at", clock(entry.at))]
     width = max(len(name) for name, _ in facts) + 2
@@ -68,5 +70,7 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
     return spelled(text, appearance)
 
 
-def _formatted(name: str, value: float | str) -> str:
+def _formatted(name: str, value: float | str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

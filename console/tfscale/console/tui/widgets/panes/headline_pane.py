@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Sequence
 
 from rich.text import Text
-from tfscale.console.analysis.finding_kinds import first_step
-from tfscale.console.analysis.findings import by_sentence, is_calm
+from tfscale.console.analysis.finding_kinds import Group, first_step, kind_of
+from tfscale.console.analysis.findings import is_calm, one_each
 from tfscale.console.analysis.first_steps import still_advice
 from tfscale.console.analysis.headline import all_ended
 from tfscale.console.analysis.stragglers.straggler_words import looks_slow
@@ -17,7 +17,7 @@ from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
-from tfscale.core.cluster.task import Task, is_named
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage
 from tfscale.core.text import clock, duration, no_contact
@@ -31,8 +31,6 @@ _VERBS = {
     "profile": ("Profiling", "Profiled"),
 }
 _WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
-_ENDS = ("crash", "cut_off")
-"""Kinds of findings whose sentence names all who ended of it."""
 _MOST_LINES = 3
 """Lines of the sentence; a crash may quote a long line of a log."""
 
@@ -49,13 +47,12 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
     if snapshot is None:
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
-    is_finding = sentence == snapshot.findings.headline
     sentence = snapshot.moment + sentence
     style = f"bold {appearance.severity(severity)}"
     wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
     lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
     lines += [Text(f"  {line}", style=style) for line in wrapped[1:]]
-    if (suspect := snapshot.findings.suspect) is not None and is_finding:
+    if (suspect := snapshot.findings.suspect) is not None and _beside_findings(snapshot) is None:
         _add_in_grey(lines, appearance.spell(looks_slow(suspect, snapshot.at)), appearance, width)
     if (advice := _advice(snapshot)) is not None:
         text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
@@ -89,9 +86,10 @@ def _advice(snapshot: Snapshot) -> str | None:
     diagnoses = open_diagnoses(snapshot)
     if snapshot.command is not None or _end(snapshot) is not None:
         return None
-    if (still := snapshot.findings.condition.stillness) is not None and snapshot.findings.headline == still.sentence:
+    top, still = snapshot.findings.top, snapshot.findings.condition.stillness
+    if still is not None and top is None:
         return still_advice(still)
-    if not diagnoses or diagnoses[0].sentence != snapshot.findings.headline:
+    if top is None or not diagnoses or diagnoses[0].kind != top.kind or diagnoses[0].subject != top.subject:
         return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
     advice = first_step(diagnoses[0])
     others = [each for each in diagnoses[1:] if not _is_part_of(each, diagnoses[0])]
@@ -103,18 +101,26 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 
 def _is_part_of(diagnosis: Diagnosis, worst: Diagnosis) -> bool:
-    """Decide whether the sentence of a task that has gone has told of this already: what became of whom."""
-    is_told = is_named(diagnosis.subject, worst.sentence)
-    return is_told and worst.kind in _ENDS and diagnosis.kind in (*_ENDS, "still", "hang", "unreachable", "not_started")
+    """Decide whether the sentence about a task that has gone tells of this finding, too: of those who ended for it."""
+    if not kind_of(worst).tells_who_ended or diagnosis.subject not in worst.named():
+        return False
+    return kind_of(diagnosis).stops_training or kind_of(diagnosis).group is Group.NETWORK
 
 
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
     """Return the open diagnoses, each sentence once, the most severe first, without those that are no trouble."""
-    return by_sentence(each for each in snapshot.findings.diagnoses if each.end is None and not is_calm(each))
+    return one_each(each for each in snapshot.findings.diagnoses if each.end is None and not is_calm(each))
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
-    """Return severity and sentence of the top line: a command, else silent agents, else the worst diagnosis."""
+    """Return severity and sentence of the top line: a command, else silent agents, else what weighs most."""
+    findings = snapshot.findings
+    worst = findings.top.severity if findings.top is not None else _calm(snapshot)
+    return _beside_findings(snapshot) or (worst, findings.headline)
+
+
+def _beside_findings(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Return severity and sentence where the top line is about a command, the end of a run, or silent agents."""
     if snapshot.command is not None:
         return _command_line(snapshot.command)
     silent = [view for view in snapshot.tasks if view.is_stale and view.link.state is not LinkState.VACANT]
@@ -123,12 +129,9 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     if silent and len(silent) == len(snapshot.tasks):
         refuse = all(view.link.state is LinkState.REFUSED for view in silent)
         return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
-    diagnoses = open_diagnoses(snapshot)
-    sentence = snapshot.findings.headline
-    worst = next((diagnosis.severity for diagnosis in diagnoses if diagnosis.sentence == sentence), None)
-    if worst is None and silent and snapshot.findings.condition.stillness is None:
+    if silent and snapshot.findings.top is None and snapshot.findings.condition.stillness is None:
         return "warning", _silence(silent, snapshot.at)
-    return worst or _calm(snapshot), sentence
+    return None
 
 
 def _end(snapshot: Snapshot) -> tuple[str, str] | None:

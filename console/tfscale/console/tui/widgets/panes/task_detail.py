@@ -42,7 +42,7 @@ _LAST_WORDS = 3
 
 
 class Detail(SnapshotLines):
-    """One task: its state, its step in numbers, its host and its GPUs."""
+    """Facts of one task: its state, its step in numbers, its host and its GPUs."""
 
     is_whole: reactive[bool] = reactive(False)
     """True where long fields are wrapped, False where they are cut to a line."""

@@ -1,4 +1,4 @@
-"""Numbers of one task from its newest frame and summary, for columns and heat maps alike; None where unknown."""
+"""Numbers of one task from its newest frame and summary, for columns and heat maps; None is unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def over_gpus(
     read: Callable[[GpuSample], float | None],
     combine: Callable[[Sequence[float]], float],
 ) -> float | None:
-    """Return `combine` of what `read` returns for each GPU, without those for which it returns None."""
+    """Return `combine` of the values that `read` returns for the GPUs; a GPU with None does not count."""
     values = [value for gpu in gpus if (value := read(gpu)) is not None]
     return combine(values) if values else None
 

@@ -364,7 +364,7 @@ class TaskTable(ScrollView, can_focus=True):
             self.action_fold(self._key not in self.order.closed)
 
     def action_fold(self, is_closed: bool) -> None:
-        """Close or open the group under the cursor; on one of its tasks, go to its heading first."""
+        """Close or open the group under the cursor; from a task, go to the heading of its group first."""
         index = self._at.get(self._key, -1) if self._key is not None else -1
         group = next((row for row in reversed(self._rows[: index + 1]) if isinstance(row, RowGroup)), None)
         if group is None:

@@ -1,0 +1,71 @@
+"""Recordings of real runs, cut at random moments: a console that comes late says what one says that was there.
+
+What the agents had kept at that moment is served by their real feed to a real live source.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from late_console import agents_at, early, findings, late
+from tfscale.console.engine.events import Event
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.records.diagnosis import Diagnosis
+
+RUNS = sorted((Path(__file__).parents[1] / "data" / "runs").glob("*.tfrec"))
+CUTS = 5
+EARLIEST = 15.0
+"""Seconds of a run before its first cut: before that nothing has begun."""
+ONE_STEP = 0.2
+"""Seconds of a step of these runs, at most, while nothing is wrong."""
+
+
+@cache
+def recorded(path: Path) -> tuple[ClusterSpec, list[Event]]:
+    recording = Recording(path)
+    return recording.spec, list(recording.events())
+
+
+def moments(path: Path) -> list[float]:
+    """Return moments of a run, drawn anew for each name, and the same in each run of the tests."""
+    _, events = recorded(path)
+    chance = random.Random(path.stem)
+    return sorted(chance.uniform(events[0].at + EARLIEST, events[-1].at - 1) for _ in range(CUTS))
+
+
+def worst(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Return kind and subject of the first open finding."""
+    found: list[Diagnosis] = [each for each in snapshot.findings.diagnoses if each.end is None]
+    return (found[0].kind, found[0].subject) if found else None
+
+
+def words(sentence: str) -> str:
+    """Return a sentence without its numbers, which change within a second."""
+    return re.sub(r"(?<= )[\d:.,]+", "#", sentence)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+async def test_a_late_console_says_what_one_says_that_was_there(path: Path) -> None:
+    spec, events = recorded(path)
+    for at in moments(path):
+        there, agents = early(spec, events, at), agents_at(events, at)
+        came = (await late(spec, agents, at)).snapshots[-1]
+        second = f"{at - events[0].at:.1f} s after the begin"
+        assert findings(came).keys() == findings(there).keys(), second
+        for each, onset in findings(there).items():
+            assert findings(came)[each] == pytest.approx(onset, abs=ONE_STEP), (second, each)
+        assert worst(came) == worst(there), second
+        assert words(came.findings.headline) == words(there.findings.headline), second
+        if set(agents) == set(spec.agents):
+            assert came.findings.headline == there.findings.headline, second
+
+
+def test_the_recordings_hold_findings_of_many_kinds() -> None:
+    told = {kind for path in RUNS for at in moments(path) for kind, _ in findings(early(*recorded(path), at))}
+    assert {"slow_link", "pauses", "cut_off", "not_finite"} <= told
