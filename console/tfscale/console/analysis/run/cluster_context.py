@@ -36,7 +36,7 @@ from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState
 
 PERIOD = 5.0
-"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster."""
 _BATCH = 16
 """Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
 Chosen: 64 tasks make four batches, one in each second of a period."""

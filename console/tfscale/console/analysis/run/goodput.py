@@ -52,7 +52,8 @@ Attempt = tuple[int | str, ...]
 """The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
-"""Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends are
+some milliseconds apart, and so short a gap needs no reason."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
 """Factor by which what a straggler is known to cost is less than its own steps show, from which on its cost decides how
-severe it is (chosen)."""
+severe it is: nearer to each other both have the same severity, or one level beside it."""
 
 StepsSince = Callable[[float], AlignedSteps]
 """Function of a time in Unix seconds: the kept steps that ended after it."""
