@@ -147,7 +147,7 @@ class RunIdentity:
     def describe(self, task: str, description: Description) -> None:
         self._described[task] = description
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         """Note the hardware below a task, once it is known."""
         known = self._hardware.get(task)
         # NVML may answer late. What is known is not decoded again, as the counters of a frame would be here.

@@ -126,7 +126,7 @@ class SlowdownWatch:
             return None
         return Trained(self._spell.size, replace(self._identity.facts, work=self._spell.work))
 
-    def fold(
+    def compare(
         self,
         spell: Spell,
         fresh: AlignedSteps,
@@ -144,7 +144,7 @@ class SlowdownWatch:
             self._blocks = self._begun(spell, fresh, identify())
         blocks = self._blocks
         is_measured = is_usual or (self._open is not None and len(fresh.subjects) > 2)
-        if not blocks.fold(fresh, is_measured) or not is_measured:
+        if not blocks.append(fresh, is_measured) or not is_measured:
             return
         if blocks.count - self._kept_at >= _KEEP_EVERY or (self._store is not None and self._identity.key is None):
             known, self._kept_at = identify(), blocks.count

@@ -63,7 +63,7 @@ class Gap:
     ended: float | None = None
     """End of its process."""
 
-    def note(self, task: ObservedTask) -> None:
+    def note_stop(self, task: ObservedTask) -> None:
         """Take in how the task ends."""
         end = task.status.exit if task.status else None
         if self.asked is None and (task.state is TaskState.STOPPING or (end is not None and end.requested)):

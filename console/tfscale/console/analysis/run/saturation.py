@@ -17,8 +17,8 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.text import bit_rate
 
 COMMUNICATION = 0.30
-"""Share of the step that the all-reduce takes: with less, even an all-reduce that took no time would gain less than 43 %,
-and no remedy gains all of it."""
+"""Share of the step that the all-reduce takes: with less, even an all-reduce that took no time would gain less than 43
+%, and no remedy gains all of it."""
 FULL = 0.80
 """Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
 (tests/e2e/causes/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
@@ -49,8 +49,9 @@ _OUTSIDE = {
     "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
     "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
 }
-"""By bucket of goodput: resource, share of the time from which on it is told, sentence. Checkpoints and compiling are overhead, of
-which a tenth and a fifth are felt; evaluation and Python may be what the program is for, and are told from half on."""
+"""By bucket of goodput: resource, share of the time from which on it is told, sentence. Checkpoints and compiling are
+overhead, of which a tenth and a fifth are felt; evaluation and Python may be what the program is for, and are told from
+half on."""
 BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
 """Limits by what takes time outside of the steps."""
 

@@ -110,7 +110,7 @@ class Blocks:
         """Return the share of the step that is this subject's lag, in the newest window."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
-    def fold(self, aligned: AlignedSteps) -> None:
+    def append(self, aligned: AlignedSteps) -> None:
         """Take in the steps since the last call, except those of the block that is still open."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:

@@ -80,7 +80,7 @@ class StragglerWatch:
         if len(subjects) >= 2:
             if self._blocks is None:
                 self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
-            self._blocks.fold(fresh)
+            self._blocks.append(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, steps_since)
         imbalance = self._imbalance.diagnosis

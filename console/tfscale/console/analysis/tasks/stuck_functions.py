@@ -21,8 +21,8 @@ USUAL = 20.0
 """Multiple of the worker's mean duration after which a function counts as stuck: a function that reads the next file or
 is traced anew takes a few times as long as the others, one that is stuck reaches any multiple."""
 STOPPED = 10.0
-"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server: the reason is plain, so
-that only a pause for a look, as by a debugger that is left at once, must not be told."""
+"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server: the reason is plain,
+so that only a pause for a look, as by a debugger that is left at once, must not be told."""
 SILENT = 5.0
 """Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
 
