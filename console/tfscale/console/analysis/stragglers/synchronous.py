@@ -45,6 +45,8 @@ class SynchronousSubjects:
         """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
         self._leader: str | None = None
         """That subject; None while nobody's steps arrive."""
+        self._reporting: tuple[list[str], tuple[str, ...]] = ([], ())
+        """Subjects whose frames arrived at the last judgement: in the order of their first steps, in the cluster's."""
         self._attempts: dict[str, tuple[int, int, int]] = {}
         """(generation, attempt, part) of each subject when it was last judged."""
 
@@ -97,7 +99,7 @@ class SynchronousSubjects:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        reporting = tuple(sorted(self._still_reporting(running), key=subject_order))
+        reporting = self._in_order(self._still_reporting(running))
         first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
         self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
         fresh = self.table.aligned(reporting, first, COMPLETE)
@@ -124,6 +126,12 @@ class SynchronousSubjects:
             return []
         silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
         return [subject for subject in running if newest[subject] >= silent]
+
+    def _in_order(self, subjects: list[str]) -> tuple[str, ...]:
+        """Return the subjects in the cluster's order; as long as they are the same, the same tuple."""
+        if subjects != self._reporting[0]:
+            self._reporting = subjects, tuple(sorted(subjects, key=subject_order))
+        return self._reporting[1]
 
     def _forget_restarted(self, running: list[str], tasks: Mapping[str, ObservedTask]) -> None:
         current = {subject: (*tasks[subject_owner(subject)].attempt, self.table.part(subject)) for subject in running}
