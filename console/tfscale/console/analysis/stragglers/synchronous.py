@@ -21,10 +21,12 @@ from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
-"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive (both; chosen)."""
+"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive. They come once a
+second; with less the judgement would go on without an agent that is held up, with more it would wait for one that is
+gone."""
 MOST_SECONDS, MOST_STEPS = 20.0, 40
 """The longer of these two bounds the steps over which stragglers are measured: their numbers are those of now, and four
-times what a window has, in which noise is half as large (chosen)."""
+times what a window has, in which noise is half as large."""
 COMPLETE = 0.75
 """Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
 
@@ -43,6 +45,8 @@ class SynchronousSubjects:
         """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
         self._leader: str | None = None
         """That subject; None while nobody's steps arrive."""
+        self._reporting: tuple[list[str], tuple[str, ...]] = ([], ())
+        """Subjects whose frames arrived at the last judgement: in the order of their first steps, in the cluster's."""
         self._attempts: dict[str, tuple[int, int, int]] = {}
         """(generation, attempt, part) of each subject when it was last judged."""
 
@@ -95,13 +99,13 @@ class SynchronousSubjects:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        reporting = tuple(sorted(self._still_reporting(running), key=subject_order))
+        reporting = self._in_order(self._still_reporting(running))
         first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
         self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
         fresh = self.table.aligned(reporting, first, COMPLETE)
         self.watch.input_python = _input_python(reporting, tasks)
         slow = self.watch.diagnose(fresh, self._steps_since)
-        self.pauses.fold(fresh)
+        self.pauses.count(fresh)
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
 
     def _steps_since(self, at: float) -> AlignedSteps:
@@ -122,6 +126,12 @@ class SynchronousSubjects:
             return []
         silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
         return [subject for subject in running if newest[subject] >= silent]
+
+    def _in_order(self, subjects: list[str]) -> tuple[str, ...]:
+        """Return the subjects in the cluster's order; as long as they are the same, the same tuple."""
+        if subjects != self._reporting[0]:
+            self._reporting = subjects, tuple(sorted(subjects, key=subject_order))
+        return self._reporting[1]
 
     def _forget_restarted(self, running: list[str], tasks: Mapping[str, ObservedTask]) -> None:
         current = {subject: (*tasks[subject_owner(subject)].attempt, self.table.part(subject)) for subject in running}
