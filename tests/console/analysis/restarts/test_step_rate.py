@@ -16,7 +16,7 @@ def ends_of(step: float, seconds: float, noise: float = 0.0, seed: int = 0) -> F
 def rate_of(ends: Floats, chunk: int = 7, least: int = 1) -> StepRate | None:
     blocks = RateBlocks()
     for first in range(0, len(ends), chunk):
-        blocks.take(ends[first : first + chunk], least)
+        blocks.append(ends[first : first + chunk], least)
     return blocks.rate()
 
 

@@ -45,7 +45,7 @@ class StepBlocks:
     _computed: int = 0
     """Blocks so far when the usual times were computed last."""
 
-    def fold(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
+    def append(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
         """Take in steps, and return whether a block was completed; what is not remembered is left out."""
         fresh, before = fresh.after(self._consumed).since(self.begin), self.count
         if not len(fresh):

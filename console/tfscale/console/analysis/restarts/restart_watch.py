@@ -143,7 +143,7 @@ class RestartWatch(Detector):
         for name, task in stopped.items():
             if name not in self._gaps:
                 self._gaps[name] = self._gap()
-            self._gaps[name].note(task)
+            self._gaps[name].note_stop(task)
         if self._gaps:
             present = self._present()
             left = stopped.keys() | {name for name in present if present[name] != self._attempts.get(name)}
@@ -211,7 +211,7 @@ class RestartWatch(Detector):
         if known.now >= self._warm:
             if not is_whole:
                 self._blocks.interrupt()
-            self._blocks.take(ends, len(steps.paces))
+            self._blocks.append(ends, len(steps.paces))
 
     def _note_circumstances(self, known: Circumstances) -> None:
         """Note what holds while all train that can, for the case that they are restarted next."""

@@ -84,7 +84,7 @@ class RateBlocks:
         """Begin the next block at the next step: some between are not known, or are not to count."""
         self._edge, self._steps = None, 0
 
-    def take(self, ends: Floats, least: int = 1) -> None:
+    def append(self, ends: Floats, least: int = 1) -> None:
         """Take in the next steps by their (k,) ends, Unix seconds, in order; a block has so many at `least`."""
         turns = np.flatnonzero(np.diff(ends) < -_SET_BACK) + 1
         for part in np.split(ends, turns):

@@ -89,7 +89,7 @@ class PaceBlocks(Blocks):
         """Return the share of this worker's time in which it is at work: the share that it gains from more speed."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
 
-    def take(self, paces: Sequence[Pace]) -> None:
+    def append_paces(self, paces: Sequence[Pace]) -> None:
         """Take in the workers' steps after `until`, up to the newest time that all of them have reported."""
         horizon = min(float(pace.end[-1]) if len(pace.end) else -np.inf for pace in paces)
         while (edge := self._edge(paces, horizon)) is not None:
@@ -156,7 +156,7 @@ class PaceWatch:
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in fresh)
                 self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
-            self._blocks.take(fresh)
+            self._blocks.append_paces(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self.named.judge(
                     self._blocks,
