@@ -27,7 +27,7 @@ def uneven(extra: float, count: int = 400) -> AlignedSteps:
 
 def blocks_of(steps: AlignedSteps) -> Blocks:
     blocks = Blocks(steps.subjects, window=0.1 * WINDOW)
-    blocks.fold(steps)
+    blocks.append_steps(steps)
     return blocks
 
 
