@@ -72,6 +72,14 @@ def test_a_folder_with_too_many_modules(tree: Path) -> None:
     assert faults(tree) == ["core/tfscale/core:1: folder has 13 modules, at most 12 are allowed"]
 
 
+def test_a_folder_of_tests_with_too_many_modules_but_for_those_of_cases(tree: Path) -> None:
+    for folder in ("tests/core", "tests/e2e/programs/loops", "tests/e2e/faults/kinds"):
+        (tree / folder).mkdir(parents=True, exist_ok=True)
+        for number in range(12):
+            (tree / folder / f"test_module{number}.py").touch()
+    assert faults(tree) == ["tests/core:1: folder has 13 modules, at most 12 are allowed"]
+
+
 def test_two_modules_of_one_name(tree: Path) -> None:
     (tree / "agent/tfscale/agent/steps.py").touch()
     assert faults(tree) == ["agent/tfscale/agent/steps.py:1: module has the name of core/tfscale/core/steps.py"]

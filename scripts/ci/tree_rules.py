@@ -16,6 +16,8 @@ from pathlib import Path
 PACKAGES = ("core", "agent", "console", "trainer")
 LARGEST_FOLDER = 12
 """Modules in one folder, `__init__` not counted."""
+CASES = ("kinds", "programs")
+"""Folders of tests that hold a module for each kind of case: as many as there are kinds."""
 SHARED_NAMES = ("__init__", "cli", "wire")
 """Module names that several packages may have."""
 LONGEST_LINE = 120
@@ -55,7 +57,8 @@ def modules(root: Path) -> list[Path]:
 
 def folder_faults(root: Path) -> Iterator[str]:
     folders: dict[Path, int] = defaultdict(int)
-    for path in modules(root):
+    tests = (path for path in (root / "tests").rglob("*.py") if not set(CASES) & set(path.parts))
+    for path in [*modules(root), *sorted(tests)]:
         folders[path.parent] += path.stem != "__init__"
     for folder, number in folders.items():
         if number > LARGEST_FOLDER:

@@ -273,6 +273,7 @@ class ProbeStatus(_message.Message):
     DTYPE_POLICY_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     EMPTY_SINCE_FIELD_NUMBER: _builtins.int
+    INPUT_PYTHON_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -308,6 +309,8 @@ class ProbeStatus(_message.Message):
     """Keras's global one, for example mixed_bfloat16"""
     empty_since: _builtins.float
     """end of the first of the newest steps in a row without an example"""
+    input_python: _builtins.float
+    """share of the newest seconds in which Python called by graphs was at work"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -338,10 +341,11 @@ class ProbeStatus(_message.Message):
         dtype_policy: _builtins.str | None = ...,
         devices: Global___Devices | None = ...,
         empty_since: _builtins.float | None = ...,
+        input_python: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -357,6 +361,8 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__examples_per_step: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step"]  # noqa: Y015
     _WhichOneofReturnType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["gathered_bytes_per_step"]  # noqa: Y015
     _WhichOneofArgType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["_gathered_bytes_per_step", b"_gathered_bytes_per_step"]  # noqa: Y015
+    _WhichOneofReturnType__input_python: _TypeAlias = _typing.Literal["input_python"]  # noqa: Y015
+    _WhichOneofArgType__input_python: _TypeAlias = _typing.Literal["_input_python", b"_input_python"]  # noqa: Y015
     _WhichOneofReturnType__keras: _TypeAlias = _typing.Literal["keras"]  # noqa: Y015
     _WhichOneofArgType__keras: _TypeAlias = _typing.Literal["_keras", b"_keras"]  # noqa: Y015
     _WhichOneofReturnType__local_replicas: _TypeAlias = _typing.Literal["local_replicas"]  # noqa: Y015
@@ -391,6 +397,8 @@ class ProbeStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__examples_per_step) -> _WhichOneofReturnType__examples_per_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gathered_bytes_per_step) -> _WhichOneofReturnType__gathered_bytes_per_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_python) -> _WhichOneofReturnType__input_python | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keras) -> _WhichOneofReturnType__keras | None: ...
     @_typing.overload

@@ -78,6 +78,12 @@ INPUT = Feature(
     """,
 )
 
+INPUT_PYTHON = Feature(
+    "of workers whose data come late from the start, none is named",
+    "tensorflow.python.ops.script_ops:FuncRegistry.__call__(self, token, device, args)",
+)
+"""Calls from graphs into Python: `Dataset.from_generator`, `py_function`, `numpy_function`."""
+
 _BATCH_REDUCE = "_batch_reduce_to(self, reduce_op, value_destination_pairs, options)"
 _REDUCE = "_reduce_to(self, reduce_op, value, destinations, options)"
 _CONTAINER = "tensorflow.python.distribute.distribute_lib:StrategyExtendedV2._container_strategy(self)"

@@ -33,6 +33,8 @@ class StepView:
     """Global steps that one of these steps makes."""
     compared: Sequence[tuple[tuple[str, ...], Mapping[str, StragglerFigures]]]
     """Subjects of each group that do equal work, and the figures of the stragglers among them."""
+    late: tuple[str, ...]
+    """Subjects whose data come last, where nobody knows how fast those of the others would come."""
 
 
 @dataclass(slots=True)

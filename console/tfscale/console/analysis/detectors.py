@@ -10,6 +10,7 @@ from tfscale.console.analysis.learning.empty_batches import empty_batches
 from tfscale.console.analysis.learning.non_finite import not_finite
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
+from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
@@ -71,6 +72,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: not_finite(view.tasks)),
     _task_rule(lambda view: empty_batches(view.tasks)),
     lambda watched: watched.steps,
+    lambda _: WrongClocks(),
     lambda _: SlowLinks(),
     lambda watched: watched.context,
     lambda watched: RestartWatch(tuple(watched.tasks.values())),

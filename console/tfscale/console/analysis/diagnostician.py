@@ -113,6 +113,7 @@ class Diagnostician:
         examples = probe.examples_per_step if probe else None
         rate = rounds * view.steps.local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
+        late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
         sentence = headline(
@@ -123,6 +124,7 @@ class Diagnostician:
             ratios=ratios,
             stages=list(stages.values()),
             short=short,
+            late=late,
             drop=self._pace_drop.since_a_minute(view.now, rate),
         )
         return Findings(

@@ -215,6 +215,15 @@ KINDS = (
         gaps=_without_cost(first_step="its sentence says which number of the cluster file to change"),
     ),
     FindingKind(
+        name="wrong_clock",
+        group=Group.NETWORK,
+        charges=None,
+        forbids_restart=False,
+        is_over="its clock agrees with the others' again",
+        first_step="set the clock (chronyc makestep, timedatectl): until then times of several hosts mislead",
+        gaps=_without_cost(),
+    ),
+    FindingKind(
         name="slow_link",
         group=Group.PACE,
         charges=Charge.SHARE,

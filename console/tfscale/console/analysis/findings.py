@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.console.analysis.finding_kinds import Charge, kind_of, rank_of
 from tfscale.console.analysis.steps.staleness import Staleness
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -121,9 +120,7 @@ def cost_now(diagnosis: Diagnosis, trains: bool) -> float:
     if kind.costs_all or (kind.stops_training and not trains):
         return 1.0
     loss = loss_of(diagnosis)
-    if loss is None or diagnosis.evidence.get("cost_is") == AT_MOST:
-        return _LEAST_COSTS[diagnosis.severity]
-    return loss
+    return _LEAST_COSTS[diagnosis.severity] if loss is None else loss
 
 
 def by_cost(diagnosis: Diagnosis, trains: bool) -> tuple[bool, float, int, int, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -53,6 +53,7 @@ def headline(
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
+    late: Collection[str] = (),
     drop: float | None = None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
@@ -65,6 +66,7 @@ def headline(
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
+        late: tasks that wait for their data longer than they work.
         drop: times as fast as now that the cluster was a minute ago, where that is a lot.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
@@ -74,7 +76,7 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, stages, short), _manner(diagnoses)
+        unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
         if drop is None or manner:
             return unnamed + manner
         return f"{unnamed.removeprefix(_HEALTHY)}; {times(drop)} as fast a minute ago"
@@ -125,6 +127,7 @@ def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
     ratios: Mapping[str, float],
+    late: Collection[str],
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
 ) -> str:
@@ -142,7 +145,10 @@ def _unnamed(
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
     in_step = f"{plural(len(training), noun)} in step, {rate}"
-    if (slowest := conspicuous(training, ratios)) is not None:
+    slowest = conspicuous(training, ratios)
+    if slowest in late:
+        return f"{in_step}; their newest steps wait for data, not judged yet"
+    if slowest is not None:
         return (
             f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
         )

@@ -53,6 +53,7 @@ class StepGroups(Detector):
             is_asynchronous=bool(self._asynchronous),
             local_steps=local_steps,
             compared=[(group.window.subjects, group.figures) for group in self._groups],
+            late=main.watch.named.late,
         )
 
     def diagnose(self, _view: ClusterView) -> list[Diagnosis]:

@@ -53,7 +53,6 @@ def test_one_worker_that_is_surely_slow_is_found() -> None:
         [replace(SLOW, severity="warning")],
         [replace(SLOW, end=120.0)],
         [replace(SLOW, subject="worker:3/replica:0")],
-        [straggler(cost_is="at_most")],
         [straggler(suspected="two kinds of hardware")],
         [SLOW, replace(SLOW, subject="worker:1")],
         [SLOW, other("saturation", "worker:3")],

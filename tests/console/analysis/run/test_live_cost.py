@@ -9,7 +9,6 @@ from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.cluster.task import Task
@@ -38,11 +37,6 @@ def test_a_loss_is_told_in_gpu_hours_an_hour_and_in_money_where_it_has_a_price()
     (priced,) = with_live_cost([straggler()], 3, GpuPrice(2.0, "EUR"))
     assert priced.sentence.endswith("loses 25% (0.75 GPU-h or 1.50 EUR an hour).")
     assert (priced.evidence["money_per_hour"], priced.evidence["currency"]) == (pytest.approx(1.5), "EUR")
-
-
-def test_what_costs_at_most_so_much_has_no_more_than_a_bound() -> None:
-    (priced,) = with_live_cost([straggler(cost_is=AT_MOST)], 8, None)
-    assert priced.sentence.endswith(" (up to 2 GPU-h an hour).")
 
 
 def test_without_a_known_gpu_or_a_loss_nothing_is_said() -> None:

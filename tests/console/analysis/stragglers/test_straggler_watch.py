@@ -26,7 +26,7 @@ def test_nobody_is_named_among_equal_workers(names: Watch, noise: Noise, workers
     ("slow", "workers", "rate", "noise"),
     [
         (Slow(1, extra=0.060), 2, 20.0, WHITE),
-        (Slow(1, extra=0.030, phase="input"), 2, 20.0, WHITE),
+        (Slow(1, extra=0.030, phase="input", begin=30.0), 2, 20.0, WHITE),
         (Slow(0, ratio=1.3, begin=30.0), 2, 20.0, WHITE),
         (Slow(0, ratio=1.3, begin=30.0), 2, 10.0, Noise(0.05, 0.5)),
         (Slow(2, ratio=1.2, begin=30.0), 3, 50.0, QUIET),

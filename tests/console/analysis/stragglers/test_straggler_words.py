@@ -55,7 +55,6 @@ def test_several_have_one_sentence_with_one_cost_since_the_newest_onset() -> Non
         "20.0 ms (1.4x)"
     )
     assert what_is_lost(figures) == "the cluster loses 8%"
-    assert what_is_lost(figures, at_most=True) == "the cluster loses up to 8%"
     assert together(EIGHT, verdicts) == ("worker:0", "worker:2", "worker:4", "worker:6")
 
 

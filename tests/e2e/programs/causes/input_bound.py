@@ -1,21 +1,24 @@
-"""Training of workers whose data come equally slowly: 30 ms a batch, two in store.
+"""Training of workers whose data come slowly: so many ms a batch on each worker, two in store.
 
-input_bound.py STEPS
+input_bound.py STEPS MS MS
 """
 
+import json
+import os
 import sys
 import time
 
 import numpy as np
 import tensorflow as tf
 
-steps = int(sys.argv[1])
+steps, milliseconds = int(sys.argv[1]), [float(each) for each in sys.argv[2:]]
+delay = milliseconds[json.loads(os.environ["TF_CONFIG"])["task"]["index"]] / 1000
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def batches():
     while True:
-        time.sleep(0.03)
+        time.sleep(delay)
         yield np.ones((8, 16), np.float32), np.ones((8, 1), np.float32)
 
 

@@ -28,6 +28,7 @@ from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
 from tfscale.trainer.probe.process.activities import Activities, Announcer
+from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.process.clock import ClockWatch
 from tfscale.trainer.probe.process.seen_devices import seen_devices
 from tfscale.trainer.probe.report.no_step import no_step
@@ -71,6 +72,7 @@ class Probe:
         self.stages = StageSteps()
         self._activities = Activities()
         self._announcer = Announcer()
+        self._called_python = CalledPython()
         self._progress = Progress()
         self._patches = Patches(on_fault=self.report_fault)
         self._keras = KerasHooks(self._patches, self.recorder, self._activities, self._progress)
@@ -100,7 +102,9 @@ class Probe:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
         atexit.register(self._end_untrained)
         with self.recorder.switch.own_work():
-            tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
+            tensorflow_hooks.install(
+                self._patches, self.recorder, self._activities, self._called_python, self._strategy_made
+            )
             self._parameter_server.install(self._patches)
             tpu_hooks.install(self._patches)
         sigterm.watch_preemption_handlers()
@@ -301,6 +305,7 @@ class Probe:
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             checkpoint=self._activities.checkpointed,
+            input_python=self._called_python.share(),
         )
 
     def _is_by_hand(self) -> bool:

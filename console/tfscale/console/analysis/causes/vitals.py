@@ -107,14 +107,16 @@ class Samples:
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
         window = list(takewhile(lambda sample: sample[0] > begin, reversed(self._recent)))[::-1]
         hosts = [(at, host) for at, counters in window if (host := counters.host) is not None]
-        gpus = _of_gpus([gpus for _, counters in window if (gpus := counters.gpus)])
-        return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
+        gpus = [counters.gpus for _, counters in window]
+        return Vitals(**_of_host(hosts), **_of_gpus(gpus), ecc_errors=self._new_ecc_errors(gpus[-1]))
 
-    def _new_ecc_errors(self) -> int | None:
+    def _new_ecc_errors(self, newest: Sequence[GpuSample]) -> int | None:
         """Return the errors since the oldest sample: those that made a GPU slow came before it was slow."""
-        oldest = self._older[0] if self._older else self._recent[0]
-        before, now = (_ecc_errors(counters) for _, counters in (oldest, self._recent[-1]))
-        return None if now is None else max(0, now - (now if before is None else before))
+        now = _ecc_errors(newest)
+        if not now:
+            return now
+        before = _ecc_errors((self._older or self._recent)[0][1].gpus)
+        return max(0, now - (now if before is None else before))
 
     def most_moved(self) -> float | None:
         """Return the most bytes that one interface moved in any second, in one direction.
@@ -128,8 +130,8 @@ class Samples:
         return self._most_moved
 
 
-def _ecc_errors(counters: Counters) -> int | None:
-    errors = [gpu.ecc_errors for gpu in counters.gpus if gpu.ecc_errors is not None]
+def _ecc_errors(gpus: Sequence[GpuSample]) -> int | None:
+    errors = [gpu.ecc_errors for gpu in gpus if gpu.ecc_errors is not None]
     return sum(errors) if errors else None
 
 

@@ -110,7 +110,7 @@ class ObservedTask:
 
     @property
     def running(self) -> bool:
-        return self.state is TaskState.RUNNING
+        return self.status is not None and self.status.state is TaskState.RUNNING
 
     @property
     def is_inside(self) -> bool:

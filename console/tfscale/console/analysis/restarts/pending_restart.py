@@ -13,7 +13,6 @@ from tfscale.console.analysis.restarts.restart_words import Cost, Expected
 from tfscale.console.analysis.restarts.step_rate import StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import NewestSteps
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.console.analysis.tasks.hangs import EVENT, STEPS
 from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
@@ -34,18 +33,16 @@ class Straggling:
     names: frozenset[str] = frozenset()
     share: float = 0.0
     """Gain of the cluster without them."""
-    is_bound: bool = False
 
     @classmethod
     def of(cls, stragglers: Sequence[Diagnosis]) -> Straggling:
         cost = max((each.number("slowdown") or 1.0 for each in stragglers), default=1.0)
-        is_bound = any(each.evidence.get("cost_is") == AT_MOST for each in stragglers)
-        return cls(frozenset(subject_owner(each.subject) for each in stragglers), cost - 1, is_bound)
+        return cls(frozenset(subject_owner(each.subject) for each in stragglers), cost - 1)
 
     def expected(self, restarted: Iterable[str]) -> Expected:
         """Return what the restart of these tasks was expected to gain."""
         left = self.names - set(restarted)
-        return Expected() if left == self.names else Expected(self.share, self.is_bound or bool(left))
+        return Expected() if left == self.names else Expected(self.share, bool(left))
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from tfscale.console.analysis.causes.cause_rules import CLOCK, DEVICE, UNKNOWN
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
 from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import SEVERITIES
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.recovery_policy import OnStraggler
 from tfscale.core.cluster.task import Role, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
@@ -75,7 +74,7 @@ def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
     slow = stragglers[0]
     if SEVERITIES.index(slow.severity) < SEVERITIES.index(_LEAST_SEVERITY):
         return None
-    if "/" in slow.subject or slow.evidence.get("cost_is") == AT_MOST or "suspected" in slow.evidence:
+    if "/" in slow.subject or "suspected" in slow.evidence:
         return None
     # Its own link is full: what it computes waits for its bytes.
     if any(each.kind == "saturation" and each.subject == slow.subject for each in present):

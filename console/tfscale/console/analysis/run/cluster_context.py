@@ -29,7 +29,6 @@ from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import transfer
 from tfscale.console.analysis.steps.step_table import StepTable
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
@@ -67,6 +66,8 @@ class ClusterContext(Detector):
         """Evaluations since the last judgement."""
         self._judged: float | None = None
         """Time of the last judgement of limits, Unix seconds."""
+        self._are_late = False
+        """True where some worker's data came last at the last evaluation."""
         self._causes = CauseTracker()
         self._saturation = SaturationWatch()
         self._slowdown = SlowdownWatch(baselines)
@@ -102,12 +103,9 @@ class ClusterContext(Detector):
         return found
 
     def _judged_now(self, view: ClusterView) -> list[Diagnosis]:
-        # Beside a straggler whose cost is a bound alone the limit of all may be the same: their input.
-        straggles = any(
-            each.kind == "slow_link" or (each.kind == "straggler" and each.evidence.get("cost_is") != AT_MOST)
-            for each in view.found
-        )
-        return self.evaluate(view.steps.window, view.by_name, straggles, view.condition.may_be_judged, view.now)
+        straggles = any(each.kind in ("slow_link", "straggler") for each in view.found)
+        at_work, late = view.condition.may_be_judged, view.steps.late
+        return self.evaluate(view.steps.window, view.by_name, straggles, at_work, view.now, late)
 
     def explain(self, view: ClusterView) -> list[Diagnosis]:
         """Return all findings, stragglers with their causes."""
@@ -131,10 +129,17 @@ class ClusterContext(Detector):
         return [*self._slowdown.open, *self._saturation.open, *self._speeds.wrong]
 
     def evaluate(
-        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
+        self,
+        window: AlignedSteps,
+        tasks: Mapping[str, ObservedTask],
+        straggles: bool,
+        is_at_work: bool,
+        now: float,
+        late: Sequence[str] = (),
     ) -> list[Diagnosis]:
         """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
 
+        The data of the subjects `late` come last, and nobody knows how fast those of the others would come.
         While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
         not at work nothing is judged: its counters are those of waiting, its steps are of before.
         """
@@ -145,7 +150,8 @@ class ClusterContext(Detector):
             self._vitals.clear()
             self._judged = None
             return self.open
-        if self._judged is not None and 0 <= now - self._judged < PERIOD:
+        is_late_anew, self._are_late = bool(late) and not self._are_late, bool(late)
+        if not is_late_anew and self._judged is not None and 0 <= now - self._judged < PERIOD:
             self._turn += 1
             self._condense(self._batches[self._turn :][:1])
         else:
@@ -155,7 +161,7 @@ class ClusterContext(Detector):
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
             recent = impute(window.last(_ROWS))
-            load = self._load(recent, is_whole, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
+            load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
             self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
         return self.open
@@ -204,12 +210,15 @@ class ClusterContext(Detector):
         self,
         recent: AlignedSteps,
         is_whole: bool,
+        late: Sequence[str],
         tasks: Mapping[str, ObservedTask],
         vitals: Mapping[str, Vitals],
         now: float,
     ) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
+        last = [column for column, name in enumerate(recent.subjects) if name in late]
+        fetch = max((float(np.median(recent.phases[2][:, column])) for column in last), default=fetch)
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
         probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
         link, source = self._slowest_link(names, vitals)
@@ -222,6 +231,7 @@ class ClusterContext(Detector):
             link=link,
             link_source=source,
             is_whole=is_whole,
+            late=tuple(recent.subjects[column] for column in last),
         )
         load = load.of_program(probe)
         if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:

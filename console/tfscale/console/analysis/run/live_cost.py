@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -39,9 +38,8 @@ def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosi
     if loss is None or loss < _LEAST:
         return diagnosis
     hours = gpu_hours(gpus, _HOUR * loss)
-    bound = "up to " if diagnosis.evidence.get("cost_is") == AT_MOST else ""
     money = f" or {price.money(hours)}" if price else ""
-    sentence = f"{diagnosis.sentence.removesuffix('.')} ({bound}{hours_text(hours, 2)}{money} an hour)."
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({hours_text(hours, 2)}{money} an hour)."
     cost: list[float | str] = [hours]
     if price:
         cost += [price.per_hour * hours, price.currency]

@@ -38,6 +38,8 @@ class Load:
     """Bits a second of the slowest link, None unknown."""
     link_source: str | None = None
     """Source of `link`, as the evidence names it."""
+    late: tuple[str, ...] = ()
+    """Workers whose data come last, where nobody knows how fast those of the others would come; `input` is theirs."""
     is_whole: bool = True
     """False where the steps of some worker are not known: what seems to be the all-reduce may be a wait for it."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tfscale.console.analysis.causes.vitals import Vitals, middle
 from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.core.cluster.task import CLUSTER, Role, Task
 from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.text import bit_rate
@@ -66,6 +67,8 @@ class Limit:
     severity: str = "info"
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
+    settle: float = SETTLE
+    """Seconds for which it must hold before it is reported; 0 of what the straggler rule has watched already."""
 
     @property
     def is_told(self) -> bool:
@@ -126,9 +129,23 @@ def _step(load: Load) -> str:
 
 def _input(load: Load) -> Limit:
     share = load.input / load.step
-    sentence = f"input-bound: every worker waits {share:.0%} of each {_step(load)} for its data"
-    evidence: Evidence = {"input": load.input}
-    return Limit("input", CLUSTER, share, INPUT, sentence, share, _severity(share), remedies.for_input(load), evidence)
+    whose = "its data"
+    if load.late:
+        whose = f"data, {names_of(load.late)}'s come last (how fast the others' would come is not known)"
+    sentence = f"input-bound: every worker waits {share:.0%} of each {_step(load)} for {whose}"
+    evidence: Evidence = {"input": load.input, "last": load.late or None}
+    return Limit(
+        resource="input",
+        subject=CLUSTER,
+        fraction=share,
+        threshold=INPUT,
+        sentence=sentence,
+        share=share,
+        severity=_severity(share),
+        remedies=remedies.for_input(load),
+        evidence=evidence,
+        settle=0.0 if load.late else SETTLE,
+    )
 
 
 def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
@@ -220,7 +237,7 @@ class SaturationWatch:
             self._note(limit, now)
         self._held = {key: held for key, held in self._held.items() if now - held.newest < SETTLE}
         for held in self._held.values():
-            held.is_reported = held.is_reported or held.newest - held.begin >= SETTLE
+            held.is_reported = held.is_reported or held.newest - held.begin >= held.limit.settle
         return self.open
 
     def clear(self) -> None:
@@ -250,6 +267,8 @@ class SaturationWatch:
 
 
 def _is_news(reported: Limit, limit: Limit) -> bool:
+    if reported.evidence.get("last") != limit.evidence.get("last"):
+        return True
     return reported.resource != limit.resource or abs(reported.fraction - limit.fraction) >= _NEWS
 
 

@@ -71,6 +71,10 @@ class StepTable:
     """(rows, columns) of `_cached`, None after each write."""
     _cached: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, len(PHASES), 0), np.float32))
     """(n, 5, k) phases of the last read."""
+    _subjects: tuple[str, ...] | None = None
+    """Subjects with a step, None after one has made its first."""
+    _placed: tuple[Sequence[str], Integers] = ((), np.empty(0, np.int64))
+    """(subjects, their rows) that were looked up last: each second many reads are of the same thousand."""
     _gapless: Sequence[int] = ()
     """The last sequence that was checked for gaps: batches of one second mostly share one object."""
 
@@ -134,7 +138,9 @@ class StepTable:
 
     def subjects(self) -> tuple[str, ...]:
         """Return every subject with a step in this generation, in the order of its first batch."""
-        return tuple(name for name, row in self._rows.items() if row.newest >= 0)
+        if self._subjects is None:
+            self._subjects = tuple(name for name, row in self._rows.items() if row.newest >= 0)
+        return self._subjects
 
     def oldest(self) -> int | None:
         """Return the oldest collective of which a step is kept, None before the first step."""
@@ -218,7 +224,12 @@ class StepTable:
         return self._cached
 
     def _positions(self, subjects: Sequence[str]) -> Integers:
-        return np.array([self._rows[subject].position for subject in subjects], np.int64)
+        known, positions = self._placed
+        if known is not subjects:
+            positions = np.array([self._rows[subject].position for subject in subjects], np.int64)
+            # A list may hold other subjects at the next call.
+            self._placed = (subjects, positions) if isinstance(subjects, tuple) else self._placed
+        return positions
 
     def _common(self, subjects: Sequence[str]) -> int:
         """Return the column after the newest step that all of them have reached."""
@@ -301,7 +312,7 @@ class StepTable:
         """
         is_generation, self.generation = generation > self.generation, generation
         self.resets += 1
-        self._unwritten, self._cached_key = [], None
+        self._unwritten, self._cached_key, self._subjects = [], None, None
         self._end = np.full((0, 0), np.nan)
         self._phases = np.full((0, len(PHASES), 0), np.nan, np.float32)
         for row in self._rows.values():
@@ -318,6 +329,8 @@ class StepTable:
     def _remember(self, row: _SubjectRow, batch: StepBatch, last: int, index: int) -> None:
         """Note the newest step of a batch: its sequence `last`, at `index` of the batch."""
         if last > row.newest:
+            if row.newest < 0:
+                self._subjects = None
             row.newest = last
             if len(batch.global_step):
                 row.global_step = int(batch.global_step[index])

@@ -48,6 +48,11 @@ class LostTime(NamedTuple):
         """True where it is shown that the slowest is not always the same one."""
         return self.subject_share <= min(_EVEN, 2 / self.subjects)
 
+    @property
+    def may_be_nothing(self) -> bool:
+        """True where one subject's data come last: the others wait for it, and their own may come no earlier."""
+        return self.phase == "input" and self.subject_share >= _MOSTLY
+
 
 @dataclass(slots=True)
 class ImbalanceWatch:
@@ -70,7 +75,9 @@ class ImbalanceWatch:
             self.diagnosis = None
             return
         begin = float(blocks.end[-_WINDOWS * WINDOW])
-        if (lost := lost_time(steps_since(begin))) is not None:
+        if (lost := lost_time(steps_since(begin))) is not None and lost.may_be_nothing:
+            self.diagnosis = None
+        elif lost is not None:
             self.diagnosis = _describe(cost, opened.begin if opened else begin, lost)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.steps.blocks import Blocks
-from tfscale.console.analysis.stragglers.input_cost import is_nothing
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect, Verdict, judge, recovery, suspect
 from tfscale.core.records.diagnosis import Diagnosis
@@ -18,6 +17,8 @@ class ReportedStraggler:
 
     diagnosis: Diagnosis
     figures: StragglerFigures
+    is_alone: bool = True
+    """False where its data come late, and nothing shows that the others' would come earlier: it is not named then."""
 
 
 Report = Callable[[Sequence[Verdict]], Sequence[ReportedStraggler]]
@@ -40,6 +41,8 @@ class NamedStragglers:
     """Since when, Unix seconds, each one that ended in the newest evaluation is as fast as its peers."""
     suspect: Suspect | None = None
     """The one that looks slow while nobody is named."""
+    late: tuple[str, ...] = ()
+    """Subjects whose data come last, and which are not named: the others' input may be as slow."""
     _named: dict[str, _Named] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
@@ -64,7 +67,7 @@ class NamedStragglers:
 
     def drop(self, subjects: set[str]) -> None:
         """Forget these subjects, and who looked slow."""
-        self.suspect = None
+        self.suspect, self.late = None, ()
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 
     def judge(self, blocks: Blocks, report: Report) -> None:
@@ -78,8 +81,9 @@ class NamedStragglers:
         fresh = {subject: verdict for subject, verdict in fresh.items() if subject not in self._named}
         reported = self._reported(blocks, fresh, report)
         shown = {
-            name: fresh[name] for name in fresh if name in reported and self._is_shown(fresh[name], reported[name])
+            name: verdict for name, verdict in fresh.items() if name in reported and self._is_shown(reported[name])
         }
+        self.late = tuple(name for name in fresh if name in reported and not reported[name].is_alone)
         if len(shown) < len(fresh):
             reported = self._reported(blocks, shown, report)
         verdicts = {name: named.verdict for name, named in self._named.items()} | shown
@@ -89,12 +93,11 @@ class NamedStragglers:
     def _suspect(self, blocks: Blocks, report: Report) -> Suspect | None:
         if (verdict := suspect(blocks, self.rule)) is None:
             return None
-        shown = [straggler for straggler in report([verdict]) if self._is_shown(verdict, straggler)]
-        return Suspect(blocks.subjects[verdict.column], verdict.begin) if shown else None
+        is_shown = any(map(self._is_shown, report([verdict])))
+        return Suspect(blocks.subjects[verdict.column], verdict.begin) if is_shown else None
 
-    def _is_shown(self, verdict: Verdict, straggler: ReportedStraggler) -> bool:
-        figures = straggler.figures
-        return figures.ratio >= self.rule.off and not is_nothing(verdict, figures, self.rule.gain_off)
+    def _is_shown(self, straggler: ReportedStraggler) -> bool:
+        return straggler.is_alone and straggler.figures.ratio >= self.rule.off
 
     def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)

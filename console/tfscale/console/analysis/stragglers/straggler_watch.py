@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch
-from tfscale.console.analysis.stragglers.input_cost import AT_MOST, as_known, is_bound
+from tfscale.console.analysis.stragglers.late_data import KnownCost, known_cost
 from tfscale.console.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
-from tfscale.console.analysis.stragglers.straggler_figures import straggler_figures
+from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures, straggler_figures
 from tfscale.console.analysis.stragglers.straggler_rule import (
     LENGTHS,
     Rule,
@@ -68,6 +68,8 @@ class SubjectWatch(Generic[AnyBlocks]):
 class StragglerWatch(SubjectWatch[Blocks]):
     """Watch of subjects that meet in a collective, and of an imbalance among them."""
 
+    input_python: Mapping[str, float] = field(default_factory=dict)
+    """Share of the time that Python of a subject's input is at work, by subject, where it is known."""
     _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
 
     def restart(self, subjects: set[str]) -> None:
@@ -88,7 +90,7 @@ class StragglerWatch(SubjectWatch[Blocks]):
 
         `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again.
         """
-        subjects, self.named.suspect = fresh.subjects, None
+        subjects, self.named.suspect, self.named.late = fresh.subjects, None, ()
         self.follow(subjects)
         if len(subjects) >= 2:
             if self._blocks is None:
@@ -100,11 +102,46 @@ class StragglerWatch(SubjectWatch[Blocks]):
         return [*self.named.diagnoses, imbalance] if imbalance else self.named.diagnoses
 
     def _judge(self, blocks: Blocks, steps_since: StepsSince) -> None:
-        self.named.judge(blocks, lambda verdicts: report(blocks.subjects, verdicts, steps_since(begin_of(verdicts))))
-        if self.named:
+        self.named.judge(
+            blocks, lambda verdicts: self._report(blocks.subjects, verdicts, steps_since(begin_of(verdicts)))
+        )
+        if self.named or self.named.late:
             self._imbalance.interrupt(float(blocks.end[-1]))
         else:
             self._imbalance.judge(blocks, steps_since)
+
+    def _report(
+        self, subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: AlignedSteps
+    ) -> list[ReportedStraggler]:
+        """Measure the stragglers together over these steps, and describe all; empty where there are no steps."""
+        if not len(steps):
+            return []
+        figures = straggler_figures(steps, [verdict.column for verdict in verdicts])
+        costs = self._known_costs(subjects, verdicts, figures)
+        measured = [cost.figures for cost in costs]
+        lost = what_is_lost(measured)
+        sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
+        names, reported = together(subjects, verdicts), []
+        for verdict, cost, alone, evidence in zip(
+            verdicts, costs, figures, evidence_of(subjects, verdicts, measured), strict=True
+        ):
+            known = cost.figures
+            severity = severity_of(known.slowdown if _FAR_LESS * known.slowdown < alone.slowdown else known.ratio)
+            name = subjects[verdict.column]
+            diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
+            reported.append(ReportedStraggler(diagnosis, known, cost.is_alone))
+        return reported
+
+    def _known_costs(
+        self, subjects: tuple[str, ...], verdicts: Sequence[Verdict], figures: Sequence[StragglerFigures]
+    ) -> list[KnownCost]:
+        python = [self.input_python.get(name) for name in subjects]
+        slow = {verdict.column for verdict in verdicts}
+        peers = [share for column, share in enumerate(python) if column not in slow]
+        return [
+            known_cost(verdict, verdicts, each, own=python[verdict.column], peers=peers, rule=self.rule)
+            for verdict, each in zip(verdicts, figures, strict=True)
+        ]
 
 
 def _keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
@@ -118,27 +155,3 @@ def _keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
     if gone:
         blocks.forget(gone)
     return True
-
-
-def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: AlignedSteps) -> list[ReportedStraggler]:
-    """Measure the stragglers together over these steps, and describe all; empty where there are no steps."""
-    if not len(steps):
-        return []
-    figures = straggler_figures(steps, [verdict.column for verdict in verdicts])
-    measured = [as_known(verdict, verdicts, each) for verdict, each in zip(verdicts, figures, strict=True)]
-    bound = [is_bound(verdict, each) for verdict, each in zip(verdicts, measured, strict=True)]
-    lost = what_is_lost(measured, any(bound)) + (
-        ": how fast the others' data can come is not known" if any(bound) else ""
-    )
-    sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
-    names, reported = together(subjects, verdicts), []
-    for verdict, each, alone, is_bounded, evidence in zip(
-        verdicts, measured, figures, bound, evidence_of(subjects, verdicts, measured), strict=True
-    ):
-        costs_less = _FAR_LESS * each.slowdown < alone.slowdown
-        severity = "warning" if is_bounded else severity_of(each.slowdown if costs_less else each.ratio)
-        evidence |= {"cost_is": AT_MOST} if is_bounded else {}
-        name = subjects[verdict.column]
-        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
-        reported.append(ReportedStraggler(diagnosis, each))
-    return reported

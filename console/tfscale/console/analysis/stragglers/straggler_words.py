@@ -88,10 +88,9 @@ def looks_slow(suspect: Suspect, now: float) -> str:
     return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
 
 
-def what_is_lost(measured: Sequence[StragglerFigures], at_most: bool = False) -> str:
+def what_is_lost(measured: Sequence[StragglerFigures]) -> str:
     """Return the clause on what the cluster loses to these stragglers together."""
-    cost = max(figures.cost for figures in measured)
-    return f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
+    return f"the cluster loses {max(figures.cost for figures in measured):.0%}"
 
 
 def evidence_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tfscale.console.analysis.findings import SubjectSummary
@@ -43,6 +43,8 @@ class SynchronousSubjects:
         """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
         self._leader: str | None = None
         """That subject; None while nobody's steps arrive."""
+        self._reporting: tuple[list[str], tuple[str, ...]] = ([], ())
+        """Subjects whose frames arrived at the last judgement: in the order of their first steps, in the cluster's."""
         self._attempts: dict[str, tuple[int, int, int]] = {}
         """(generation, attempt, part) of each subject when it was last judged."""
 
@@ -95,10 +97,11 @@ class SynchronousSubjects:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        reporting = tuple(sorted(self._still_reporting(running), key=subject_order))
+        reporting = self._in_order(self._still_reporting(running))
         first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
         self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
         fresh = self.table.aligned(reporting, first, COMPLETE)
+        self.watch.input_python = _input_python(reporting, tasks)
         slow = self.watch.diagnose(fresh, self._steps_since)
         self.pauses.fold(fresh)
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
@@ -122,6 +125,12 @@ class SynchronousSubjects:
         silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
         return [subject for subject in running if newest[subject] >= silent]
 
+    def _in_order(self, subjects: list[str]) -> tuple[str, ...]:
+        """Return the subjects in the cluster's order; as long as they are the same, the same tuple."""
+        if subjects != self._reporting[0]:
+            self._reporting = subjects, tuple(sorted(subjects, key=subject_order))
+        return self._reporting[1]
+
     def _forget_restarted(self, running: list[str], tasks: Mapping[str, ObservedTask]) -> None:
         current = {subject: (*tasks[subject_owner(subject)].attempt, self.table.part(subject)) for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
@@ -129,6 +138,14 @@ class SynchronousSubjects:
             self.watch.restart(changed)
             self.pauses.restart()
         self._attempts = current
+
+
+def _input_python(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> dict[str, float]:
+    """Return the share of the time that Python of each subject's input is at work, where its probe knows it."""
+    probes = {subject: tasks[subject_owner(subject)].probe for subject in subjects}
+    return {
+        subject: probe.input_python for subject, probe in probes.items() if probe and probe.input_python is not None
+    }
 
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: Mapping[str, ObservedTask]) -> bool:

@@ -19,10 +19,17 @@ from tfscale.trainer.probe.graph.export import leave_out_when_vectorized, withou
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.process.activities import CHECKPOINT, COMPILE, Activities
+from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.rows.spans import Distribution
 
 
-def install(patches: Patches, recorder: Recorder, activities: Activities, on_strategy: Callable[[Any], None]) -> None:
+def install(
+    patches: Patches,
+    recorder: Recorder,
+    activities: Activities,
+    python: CalledPython,
+    on_strategy: Callable[[Any], None],
+) -> None:
     """Put the hooks in place; must happen before the first graph is traced.
 
     `on_strategy` is called with each strategy that the script makes.
@@ -30,6 +37,7 @@ def install(patches: Patches, recorder: Recorder, activities: Activities, on_str
     _hook_tracing(patches, recorder)
     _hook_strategies(patches, recorder, on_strategy)
     _hook_input(patches, recorder)
+    _hook_called_python(patches, python)
     _hook_reductions(patches, recorder)
     _hook_training(patches, recorder)
     _hook_activities(patches, activities)
@@ -108,6 +116,13 @@ def _hook_input(patches: Patches, recorder: Recorder) -> None:
         return recorder.input(lambda: method(*args, **kwargs))
 
     patches.put(tf_internals.INPUT, dict.fromkeys((name.path for name in tf_internals.INPUT.names), get_next))
+
+
+def _hook_called_python(patches: Patches, python: CalledPython) -> None:
+    def call(method: Method, *args: Any) -> Any:
+        return python.timed(lambda: method(*args))
+
+    patches.put(tf_internals.INPUT_PYTHON, {"FuncRegistry.__call__": call})
 
 
 def _hook_reductions(patches: Patches, recorder: Recorder) -> None:

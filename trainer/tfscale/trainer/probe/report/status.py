@@ -54,6 +54,8 @@ class Status:
     devices: Devices | None = None
     empty_since: float | None = None
     """End of the first of the newest steps in a row whose batches had no example, Unix seconds."""
+    input_python: float | None = None
+    """Share of the newest seconds in which Python that graphs call was at work."""
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
@@ -123,6 +125,7 @@ class Status:
             checkpoint=self.checkpoint,
             devices=self.devices,
             empty_since=self.empty_since,
+            input_python=self.input_python,
         )
 
     @property

@@ -22,7 +22,7 @@ TUNED = ("ST-0", "ST-1")
 def published() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return (lag, reduce) of each group of equal workers in the published traces, (steps, workers) seconds."""
     groups: dict[str, dict[tuple[int, int], tuple[float, float]]] = defaultdict(dict)
-    with (Path(__file__).parents[3] / "data" / "worker_steps.csv").open() as file:
+    with (Path(__file__).parents[2] / "data" / "worker_steps.csv").open() as file:
         for row in csv.DictReader(file):
             cell = (float(row["compute_s"]), float(row["collective_s"]))
             groups[f"{row['trace']}-{row['stage']}"][int(row["step"]), int(row["worker"])] = cell
@@ -141,7 +141,7 @@ def test_the_last_stage_is_named_where_all_stages_are_taken_as_one_group() -> No
 def production_job() -> np.ndarray:
     """Return (samples, workers) normalised times of a mini-batch."""
     cells: dict[int, dict[int, float]] = defaultdict(dict)
-    with (Path(__file__).parents[3] / "data" / "production_job.csv").open() as file:
+    with (Path(__file__).parents[2] / "data" / "production_job.csv").open() as file:
         for row in csv.DictReader(file):
             cells[int(row["sample"])][int(row["worker"])] = float(row["batch_time_norm"])
     return np.array([[row[worker] for worker in sorted(row)] for _, row in sorted(cells.items())])

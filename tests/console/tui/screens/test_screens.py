@@ -297,7 +297,7 @@ def _draw(height: int, line: Callable[[int], object]) -> Sequence[object]:
 
 
 def test_only_the_tui_imports_textual() -> None:
-    root = Path(__file__).parents[3] / "console/tfscale/console"
+    root = Path(__file__).parents[4] / "console/tfscale/console"
     imports = re.compile(r"^\s*(?:from|import) textual\b", re.MULTILINE)
     users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if imports.search(path.read_text())}
     assert users == {"tui"}

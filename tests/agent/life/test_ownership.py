@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tfscale
-from killed_parties import aftermath
+from life.killed_parties import aftermath
 
 PATIENCE = 40.0
 """Seconds for a cluster to mend itself: three agents start at once, on a machine that may have other things to do."""

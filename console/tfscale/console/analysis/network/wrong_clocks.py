@@ -1,0 +1,86 @@
+"""Clocks of hosts that run wrong by more than a second against the others'.
+
+All workers leave one all-reduce at the same moment, to within the time that they spend in it. When each left it is
+told by its own host's clock, so that the difference is the clocks'. Times of arrival are not used: neither a slow
+network nor a console that is late or was held up changes what the workers' clocks said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tfscale.console.analysis.detector import ClusterView, Detector
+from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
+from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.core.cluster.task import CLUSTER, subject_owner
+from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.text import duration, listing
+
+APART_ON, APART_OFF = 1.0, 0.8
+"""Seconds beyond the time in the all-reduce from which on a clock is told as wrong, and below which it is not any more.
+From a second on the events of several hosts stand in the wrong order; hosts that run NTP differ by milliseconds."""
+STEPS = 20
+"""Newest steps over which the medians are taken: those of one step say little where a process was just held up, and a
+clock that is set is seen after ten steps."""
+PERIOD = 5.0
+"""Seconds between two comparisons: clocks do not run away faster, and to read a thousand workers' steps takes time."""
+
+
+class WrongClocks(Detector):
+    """Watch of the moments at which workers leave the same all-reduce, each by its own clock."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnosis] = []
+        self._compared = -np.inf
+        """Time of the last comparison, on the observer's clock."""
+
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return one `wrong_clock` for each task whose clock differs from most; of two, one of the cluster."""
+        window = view.steps.window.last(STEPS)
+        if view.steps.is_asynchronous or not window.meets:
+            return []
+        if len(window) == STEPS and not 0 <= view.now - self._compared < PERIOD:
+            self._compared = view.now
+            first, last = int(window.sequence[0]), int(window.sequence[-1])
+            ends, _ = view.steps.counted[0].reported(window.subjects, first, last)
+            self._found = _compare(window, ends, {each.subject for each in self._found})
+        return self._found
+
+
+def _compare(window: AlignedSteps, ends: Floats, before: set[str]) -> list[Diagnosis]:
+    """Return the clocks that are wrong, by (n, k) `ends` of steps; those of `before` were wrong at the last look."""
+    is_whole = np.isfinite(ends).all(axis=1) & ~np.isnan(window.reduce).any(axis=0)
+    rows = list({subject_owner(window.subjects[row]): row for row in np.flatnonzero(is_whole)}.values())
+    names, ends = [subject_owner(window.subjects[row]) for row in rows], ends[rows]
+    inside = np.median(window.reduce[:, rows], axis=0)
+    if len(names) < 2:
+        return []
+    if len(names) == 2:
+        apart = float(np.median(ends[1] - ends[0]))
+        return [_of_two(names, apart, window)] if _is_wrong(apart, inside.max(), CLUSTER in before) else []
+    ahead, longest = np.median(ends - np.median(ends, axis=0), axis=1), np.maximum(inside, np.median(inside))
+    return [
+        _of_one(name, apart, window)
+        for name, apart, reduce in zip(names, ahead.tolist(), longest.tolist(), strict=True)
+        if _is_wrong(apart, reduce, name in before)
+    ]
+
+
+def _is_wrong(apart: float, inside: float, was_wrong: bool) -> bool:
+    """Decide whether clocks are further apart than the seconds `inside` the all-reduce explain."""
+    return abs(apart) - inside > (APART_OFF if was_wrong else APART_ON)
+
+
+def _of_one(name: str, apart: float, window: AlignedSteps) -> Diagnosis:
+    sentence = f"{name}'s clock is {duration(abs(apart))} {'ahead of' if apart > 0 else 'behind'} the others'"
+    return _diagnosis(name, sentence, apart, window)
+
+
+def _of_two(names: Sequence[str], apart: float, window: AlignedSteps) -> Diagnosis:
+    sentence = f"the clocks of {listing(names)} are {duration(abs(apart))} apart: which of them is wrong is not known"
+    return _diagnosis(CLUSTER, sentence, apart, window)
+
+
+def _diagnosis(subject: str, sentence: str, apart: float, window: AlignedSteps) -> Diagnosis:
+    return Diagnosis("wrong_clock", subject, float(window.end[0]), None, "warning", sentence, {"clock_apart": apart})

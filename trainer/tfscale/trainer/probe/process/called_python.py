@@ -1,0 +1,87 @@
+"""Python that graphs call: generators and functions of the input, which stand still while its stores are full."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_SECONDS, _MOST_SECONDS = 10.0, 60.0
+"""Bounds of the time over which the share is measured: two workers are compared over 10 s, and a minute is as long as
+agents keep frames."""
+_CALLS = 20
+"""Calls that it has at least, within these bounds: parts of a first and a last one move it by a tenth, at most."""
+_NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
+"""First words of the names of threads that load no data: TensorFlow's own have no name in Python (`Dummy-`)."""
+_HEALTH = "(_check_health)"
+"""Last word of the name of the thread in which MultiWorkerMirroredStrategy looks after the other workers."""
+
+
+class _Read(NamedTuple):
+    """Calls up to one time."""
+
+    at: float
+    calls: int
+    seconds: float
+
+    def is_far_enough(self, newest: _Read) -> bool:
+        """Decide whether the time from this read to the newest one is long enough to measure over it alone."""
+        seconds = newest.at - self.at
+        return seconds >= _MOST_SECONDS or (seconds >= _SECONDS and newest.calls - self.calls >= _CALLS)
+
+
+class CalledPython:
+    """Clock of all calls from graphs into Python, those that are under way too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls, self._seconds = 0, 0.0
+        """Calls that are over, and how long they took together."""
+        self._begun: dict[int, float] = {}
+        """Begin of each call that is under way, by thread."""
+        self._reads: deque[_Read] = deque()
+        """Reads of the newest minute, or of a shorter time that is long enough."""
+
+    def timed(self, call: Callable[[], Any]) -> Any:
+        """Make a call, and return what it returns; one inside another is a part of it."""
+        thread = threading.get_ident()
+        if thread in self._begun:
+            return call()
+        self._begun[thread] = time.monotonic()
+        try:
+            return call()
+        finally:
+            with self._lock:
+                self._calls += 1
+                self._seconds += time.monotonic() - self._begun.pop(thread)
+
+    def share(self) -> float | None:
+        """Return the share of the newest seconds, read about once a second.
+
+        None without calls, and where a store of the program's own may hide how long its input takes.
+        """
+        now = time.monotonic()
+        with self._lock:
+            seconds = self._seconds + sum(now - begin for begin in list(self._begun.values()))
+            newest = _Read(now, self._calls, seconds)
+        if not seconds:
+            return None
+        self._reads.append(newest)
+        while len(self._reads) > 2 and self._reads[1].is_far_enough(newest):
+            self._reads.popleft()
+        oldest = self._reads[0]
+        if now - oldest.at < 1.0 or _has_own_workers():
+            return None
+        return round((seconds - oldest.seconds) / (now - oldest.at), 2)
+
+
+def _has_own_workers() -> bool:
+    """Decide whether the program has threads or processes that may make batches beside the calls."""
+    names = (thread.name for thread in threading.enumerate())
+    if any(not name.startswith(_NOT_OF_THE_PROGRAM) and not name.endswith(_HEALTH) for name in names):
+        return True
+    processes = sys.modules.get("multiprocessing")
+    return processes is not None and bool(processes.active_children())
