@@ -25,9 +25,11 @@ ON, OFF = 1.15, 1.08
 """Ratios to the baseline's step from which on steps are slower, and below which that ends (chosen: what is 1.2 times as
 long is told in spite of noise)."""
 PART_ON, PART_OFF = 1.5, 1.25
-"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below (chosen)."""
+"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below: a part alone is
+noisier than the whole step, and may double for reasons that nobody feels."""
 COST_ON, COST_OFF = 0.10, 0.05
-"""Shares of the step that the additional time of that part must cost, and below which it ends (chosen)."""
+"""Shares of the step that the additional time of that part must cost, and below which it ends: runs on the
+same hosts differ by some percent."""
 _PIECE = 5
 """Blocks of each stretch of the newest ones that must show it, and of the stretch that shows its end."""
 _KEEP_EVERY = 60
@@ -37,7 +39,7 @@ _SETTLES = 10
 _MOST_EARLIER = 8
 """Baselines of earlier attempts of this run that are remembered."""
 _SAYS_MUCH = 10.0
-"""Factor up to which it is told; a larger one is of a part that was nothing before (chosen)."""
+"""Factor up to which it is told; a larger one is of a part that was nothing before, and says nothing."""
 
 _WORDS = {
     "transfer": ("the all-reduce", ": the network is slower, or the hosts are busy with other things"),
@@ -124,7 +126,7 @@ class SlowdownWatch:
             return None
         return Trained(self._spell.size, replace(self._identity.facts, work=self._spell.work))
 
-    def fold(
+    def compare(
         self,
         spell: Spell,
         fresh: AlignedSteps,

@@ -143,7 +143,7 @@ class RestartWatch(Detector):
         for name, task in stopped.items():
             if name not in self._gaps:
                 self._gaps[name] = self._gap()
-            self._gaps[name].note(task)
+            self._gaps[name].note_stop(task)
         if self._gaps:
             present = self._present()
             left = stopped.keys() | {name for name in present if present[name] != self._attempts.get(name)}

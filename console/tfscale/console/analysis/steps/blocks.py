@@ -19,7 +19,8 @@ from tfscale.console.analysis.steps.phases import (
 WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
 KEEP = 1200
-"""Blocks that are remembered: 60 windows, 5 to 10 minutes (chosen)."""
+"""Blocks that are remembered: 60 windows, 5 to 10 minutes. Bursts of noise are learned from them: a
+shorter memory forgets those of a minute ago, a longer one those of another time of the day."""
 TINY = 1e-6
 """Seconds that replace a shorter lag: the logarithm of 0 does not exist."""
 SECOND = 1.0
@@ -125,7 +126,7 @@ class Blocks:
         """Return the share of the step that is this subject's lag, in the newest window."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
-    def append_steps(self, aligned: AlignedSteps) -> None:
+    def append(self, aligned: AlignedSteps) -> None:
         """Append the steps since the last call, except those of the block that is still open."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:

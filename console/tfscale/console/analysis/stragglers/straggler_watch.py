@@ -31,7 +31,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
 """Factor by which what a straggler is known to cost is less than its own steps show, from which on its cost decides how
-severe it is (chosen)."""
+severe it is: nearer to each other both have the same severity, or one level beside it."""
 
 StepsSince = Callable[[float], AlignedSteps]
 """Function of a time in Unix seconds: the kept steps that ended after it."""
@@ -95,7 +95,7 @@ class StragglerWatch(SubjectWatch[Blocks]):
         if len(subjects) >= 2:
             if self._blocks is None:
                 self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
-            self._blocks.append_steps(fresh)
+            self._blocks.append(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, steps_since)
         imbalance = self._imbalance.diagnosis
