@@ -20,7 +20,7 @@ from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.process import open_files
-from tfscale.agent.settings import OPTIONS, AgentSettings
+from tfscale.agent.settings import OPTIONS, SETTINGS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
@@ -37,23 +37,6 @@ from tfscale.core.working_folder import check_working_folder
 
 tfscale.core.early_interrupt.restore()
 _logger = logging.getLogger(__name__)
-
-_UNCHANGED = (
-    "insecure",
-    "insecure_loopback",
-    "grace",
-    "exit_with_task",
-    "exit_unwatched",
-    "show_output",
-    "adopt",
-    "restart",
-    "script_tf_config",
-    "log_size",
-    "log_keep",
-    "log_level",
-    "log_format",
-)
-"""Options that are fields of AgentSettings as they are."""
 
 _CERTIFICATES = "certificates"
 """First word of the command whose module is imported for it alone."""
@@ -162,7 +145,7 @@ def _settings(
         state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
         listen=listen,
         seat=seat if may_move(spec) else None,
-        **{name: chosen[name] for name in _UNCHANGED if name in chosen},
+        **{name: chosen[name] for name in SETTINGS if name in chosen},
     )
 
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 _logger = logging.getLogger(__name__)
 _STALE = 5.0
-"""Seconds after which a sample is too old to be shown."""
+"""Seconds by which the next sample may be late until the last one is too old to be shown."""
 
 Sample = TypeVar("Sample")
 
@@ -41,7 +41,7 @@ class CollectorThread(ABC, Generic[Sample]):
     def latest(self) -> Sample:
         """Return the newest sample; `nothing` without one, or while none comes."""
         at, sample = self._latest
-        return sample if time.monotonic() - at < _STALE else self._nothing
+        return sample if time.monotonic() - at < self._period + _STALE else self._nothing
 
     @abstractmethod
     def _samples(self) -> Generator[Sample]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.local.gpu_shares import share_of
@@ -16,6 +17,7 @@ from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.settings.precedence import Option
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
+    Parse,
     at_most,
     count_from_0,
     number_from_0,
@@ -26,10 +28,26 @@ from tfscale.core.settings.value_parsers import (
     switch,
 )
 
+_LEAST_LOG = 4096
+"""Bytes below which a log would be rotated more often than it is read."""
+_MOST_LOGS = 1000
+_MOST_GRACE = 24 * 3600
+
+
+def _setting(parse: Parse, default: str, metavar: str, help: str) -> Any:
+    """Return a field of AgentSettings that is an option of the same name; `default` is a text as a user gives it."""
+    option = Option(parse, metavar, f"{help}; default {default}")
+    return field(default=parse(default, "default"), metadata={"option": option})
+
+
+def _switch(help: str) -> Any:
+    """Return a field of AgentSettings that a flag of the same name turns on."""
+    return field(default=False, metadata={"option": Option(switch, "", help)})
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The whole configuration of one agent."""
+    """The whole configuration of one agent. A field that is a setting is written once: type, default, `--help`."""
 
     cluster: ClusterSpec
     task: Task
@@ -51,36 +69,26 @@ class AgentSettings:
     """GPUs of the host by CUDA's names, which are divided among the tasks of these agents; empty without GPUs."""
     start_reason: str = ""
     """Reason of the command that has placed the task there, empty without one."""
-    insecure: bool = False
-    """Serve and dial in plain text."""
-    insecure_loopback: bool = False
-    """Take orders on loopback from every user of this machine."""
-    grace: float = 30.0
-    """Seconds from SIGTERM to SIGKILL when the task is asked to end."""
     cluster_file: Path | None = None
     """File that `cluster` was read from."""
-    exit_with_task: bool = False
-    """End with the task's exit status, as soon as the task ends."""
-    exit_unwatched: bool = False
-    """End once the task has ended and no console watches."""
     ends_container: bool = False
     """Process 1 of a container ends with this agent, and with it the task."""
-    show_output: bool = False
-    """Copy the task's output to stdout."""
-    adopt: bool = False
-    """Adopt a task that runs another command."""
-    restart: bool = False
-    """Start the task although it ended while no agent was there."""
-    script_tf_config: bool = False
-    """Keep a TF_CONFIG that the script assigns itself, instead of the agent's."""
-    log_size: int = 64 << 20
-    """Bytes at which the task's log is rotated."""
-    log_keep: int = 4
-    """Number of rotated logs that are kept."""
-    log_level: str = "info"
-    """Lowest level of the agent's own log, one of `core.logs.LEVELS`."""
-    log_format: str = "text"
-    """Format of the agent's own log, one of `core.logs.LOG_FORMATS`."""
+    insecure: bool = _switch("serve and dial in plain text, also beyond loopback and with [tls] in the file")
+    insecure_loopback: bool = _switch("in plain text on loopback: take orders from every user of this machine")
+    grace: float = _setting(at_most(_MOST_GRACE, number_from_0), "30", "SECONDS", "time from SIGTERM to SIGKILL")
+    exit_with_task: bool = _switch(
+        "end when the task ends, with its exit status, of several with that of the first that failed; default for a "
+        "program that runs alone"
+    )
+    exit_unwatched: bool = _switch("end once the task has ended and no console watches")
+    show_output: bool = _switch("copy the tasks' output to stdout; default for a program that runs alone")
+    adopt: bool = _switch("adopt a task that runs, although it runs another command than this one")
+    restart: bool = _switch("start the task again if it ended while no agent ran")
+    script_tf_config: bool = _switch("keep a TF_CONFIG that the script itself assigns")
+    log_size: int = _setting(size(_LEAST_LOG), "64M", "SIZE", f"rotate the task's log at this size ({SIZE_UNITS})")
+    log_keep: int = _setting(at_most(_MOST_LOGS, count_from_0), "4", "N", "number of rotated logs to keep")
+    log_level: str = _setting(one_of(*LEVELS), "info", "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}")
+    log_format: str = _setting(one_of(*LOG_FORMATS), "text", "FORMAT", "format of the agent's log: text or json")
 
     @property
     def is_spare(self) -> bool:
@@ -122,18 +130,16 @@ class AgentSettings:
         return identity_of(self.cluster, self.run, self.task)
 
 
-_LEAST_LOG = 4096
-"""Bytes below which a log would be rotated more often than it is read."""
-_MOST_LOGS = 1000
-_MOST_GRACE = 24 * 3600
-
-
 def _folder_name(text: str, place: str) -> str:
     if "/" in text or text in ("", ".", ".."):
         raise UsageError(f"{place}: {text!r} must be the name of a folder")
     return text
 
 
+SETTINGS: dict[str, Option] = {
+    each.name: each.metadata["option"] for each in fields(AgentSettings) if "option" in each.metadata
+}
+"""Options that are fields of AgentSettings as they are."""
 OPTIONS: dict[str, Option] = {
     "task": Option(
         placed(Task.parse),
@@ -162,26 +168,8 @@ OPTIONS: dict[str, Option] = {
     "listen": Option(
         parse_address, "HOST:PORT", "address to serve, for one task; default: the agent's address in the cluster file"
     ),
-    "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
-    "insecure_loopback": Option(switch, "", "in plain text on loopback: take orders from every user of this machine"),
     "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
-    "grace": Option(at_most(_MOST_GRACE, number_from_0), "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
-    "exit_with_task": Option(
-        switch,
-        "",
-        "end when the task ends, with its exit status, of several with that of the first that failed; default for a "
-        "program that runs alone",
-    ),
-    "exit_unwatched": Option(switch, "", "end once the task has ended and no console watches"),
-    "show_output": Option(switch, "", "copy the tasks' output to stdout; default for a program that runs alone"),
-    "adopt": Option(switch, "", "adopt a task that runs, although it runs another command than this one"),
-    "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
-    "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),
-    "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
-    "log_keep": Option(at_most(_MOST_LOGS, count_from_0), "N", "number of rotated logs to keep; default 4"),
-    "log_level": Option(
-        one_of(*LEVELS), "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}; default info"
-    ),
-    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", "format of the agent's log: text or json; default text"),
+    **SETTINGS,
 }
+"""Every option of the command line; the first ones say which agents there are."""

@@ -64,6 +64,21 @@ def test_a_thread_that_is_often_found_waiting_but_goes_on_is_not(tmp_path: Path)
     assert watch.sample(LOOK * 4, [7]) == BlockedThreads(1, LOOK * 2, "")
 
 
+def test_the_threads_of_a_task_that_makes_steps_are_looked_at_less_often_and_a_wait_is_seen_twice(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "7" / "task" / "8"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text("8 (read (1)) D 1 2")
+    (folder / "status").write_text("Name:\tx\nvoluntary_ctxt_switches:\t3\n")
+    watch = BlockedThreadsWatch(tmp_path)
+    for now in (0.0, LOOK, 9.0):
+        assert watch.sample(now, [7], goes_on=True) == BlockedThreads(), "it was seen once"
+    assert watch.sample(10.0, [7], goes_on=True) == BlockedThreads(1, 10.0, "")
+    (folder / "stat").write_text("8 (read (1)) S 1 2")
+    assert watch.sample(10.0 + LOOK, [7]) == BlockedThreads(), "the steps have ended, and it is looked at at once"
+
+
 def test_a_process_that_a_debugger_has_stopped_is_told() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     trace = ctypes.CDLL(None, use_errno=True).ptrace

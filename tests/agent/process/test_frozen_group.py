@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.agent.process.frozen_group import is_frozen
+from tfscale.agent.process.frozen_group import FrozenGroup
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
 needs_freezer = pytest.mark.skipif(not os.access(FREEZER / "cgroup.procs", os.W_OK), reason="no freezer of cgroup v1")
@@ -39,11 +39,12 @@ def group(child: subprocess.Popen[bytes]) -> Iterator[Path]:
 
 @needs_freezer
 def test_a_process_is_frozen_while_its_group_is(child: subprocess.Popen[bytes], group: Path) -> None:
-    assert not is_frozen(child.pid)
+    watch = FrozenGroup()
+    assert not watch.is_frozen(0.0, child.pid)
     (group / "freezer.state").write_text("FROZEN")
-    assert is_frozen(child.pid)
+    assert watch.is_frozen(1.0, child.pid)
     (group / "freezer.state").write_text("THAWED")
-    assert not is_frozen(child.pid)
+    assert not watch.is_frozen(2.0, child.pid)
 
 
 def test_a_group_of_cgroup_v2_is_frozen_by_its_events(tmp_path: Path) -> None:
@@ -52,10 +53,14 @@ def test_a_group_of_cgroup_v2_is_frozen_by_its_events(tmp_path: Path) -> None:
     events = tmp_path / "pod" / "task" / "cgroup.events"
     events.parent.mkdir(parents=True)
     events.write_text("populated 1\nfrozen 0\n")
-    assert not is_frozen(7, tmp_path, tmp_path)
+    watch = FrozenGroup(tmp_path, tmp_path)
+    assert not watch.is_frozen(0.0, 7)
     events.write_text("populated 1\nfrozen 1\n")
-    assert is_frozen(7, tmp_path, tmp_path)
+    assert watch.is_frozen(1.0, 7)
+    (tmp_path / "7" / "cgroup").write_text("0::/other\n")
+    assert watch.is_frozen(4.0, 7)
+    assert not watch.is_frozen(6.0, 7), "it was moved to another group, in which nothing is frozen"
 
 
 def test_a_process_that_has_gone_is_not_frozen() -> None:
-    assert not is_frozen(2**22 + 1)
+    assert not FrozenGroup().is_frozen(0.0, 2**22 + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tfscale.agent.cluster.gang import Gang, GangMember
@@ -144,15 +144,13 @@ def build_parts(
 
 
 def task_spec(settings: AgentSettings) -> TaskSpec:
-    """Return what the shim is told of the task."""
+    """Return what the shim is told of the task; a setting passes by its name."""
     files = settings.files
+    named = {each.name for each in fields(TaskSpec)} & {each.name for each in fields(settings)}
     return TaskSpec(
-        command=settings.command,
         directory=settings.cluster.program.directory,
         state=files.shim_state,
         lock=files.shim_lock,
         log=files.log,
-        grace=settings.grace,
-        log_size=settings.log_size,
-        log_keep=settings.log_keep,
+        **{name: getattr(settings, name) for name in named},
     )

@@ -29,6 +29,7 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, announced
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.frame import Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.task_status import TaskStatus
 from tfscale.core.report_schedule import until_next
@@ -66,6 +67,8 @@ class Daemon:
         self._report_server: ReportServer | None = None
         self._sequence = 0
         """Number of the next frame."""
+        self._steps = 0
+        """Steps that the task had reported at the last sample."""
         self._logged_failures: set[tuple[str, type]] = set()
         """(operation, exception type) pairs that are in the log already."""
 
@@ -173,7 +176,8 @@ class Daemon:
     def _sample(self) -> None:
         parts = self._parts
         parts.standstill.look(parts.reports.collective)
-        parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place)
+        goes_on, self._steps = parts.reports.steps > self._steps, parts.reports.steps
+        parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place, goes_on=goes_on)
         parts.absent_probe.look(parts.supervisor.pid if parts.reports.probe is None else None)
 
     async def _drain(self) -> None:
@@ -240,7 +244,7 @@ class Daemon:
             coordinator=parts.reports.coordinator,
         )
         self._sequence += 1
-        parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()))
+        parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()), Milestone.of(frame))
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, by which a console also learns what is wrong beside it."""

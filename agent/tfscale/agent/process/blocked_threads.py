@@ -13,6 +13,9 @@ from tfscale.agent.process.kernel_file import contents_of, names_in
 
 LOOK = 2.0
 """Seconds from one look at all threads to the next, which takes about 10 us a thread."""
+_RARELY = 10.0
+"""The same of a task that makes steps: a TensorFlow process has a hundred threads, and to look at them each 2 s costs
+as much as all other samples. One that waits for a file server is found a few seconds later then."""
 _UNINTERRUPTIBLE = b"D"
 
 _Waiting = tuple[int, int, bytes]
@@ -35,15 +38,18 @@ class BlockedThreadsWatch:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        self._looked = -LOOK
+        self._looked = -_RARELY
         self._since: dict[_Waiting, float] = {}
 
-    def sample(self, now: float, pids: Iterable[int]) -> BlockedThreads:
-        """Return the threads of these processes that have not gone on for a while; `now` is of any steady clock."""
-        if now - self._looked >= LOOK:
+    def sample(self, now: float, pids: Iterable[int], *, goes_on: bool = False) -> BlockedThreads:
+        """Return the threads of these processes that have not gone on for a while; `now` is of any steady clock.
+
+        `goes_on` tells that the task makes steps.
+        """
+        if now - self._looked >= (_RARELY if goes_on else LOOK):
             self._looked = now
             self._since = {each: self._since.get(each, now) for pid in pids for each in self._waiting(pid)}
-        blocked = [each for each, since in self._since.items() if now - since >= LOOK]
+        blocked = [each for each, since in self._since.items() if self._looked - since >= LOOK]
         if not blocked:
             return BlockedThreads()
         first = min(blocked, key=lambda each: self._since[each])

@@ -62,8 +62,13 @@ def kill_session(shim_pid: int, shim_started: int, patience: float = 5.0) -> int
 def _stat(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat from the third on; the second may contain spaces and parentheses."""
     try:
-        with open(f"/proc/{pid}/stat", errors="replace") as file:
-            text = file.read()
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
-    return text.rpartition(")")[2].split()
+    try:
+        text = os.read(file, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return text.rpartition(b")")[2].decode().split()

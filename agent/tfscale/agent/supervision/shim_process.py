@@ -8,11 +8,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from tfscale.agent.process.open_files import GIVEN
-from tfscale.agent.supervision import shim
 
 _PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
 _ROOT = str(Path(__file__).parents[3])
@@ -64,7 +64,7 @@ class ShimProcess:
         options, self._errors = os.memfd_create("options"), os.memfd_create("errors")
         try:
             with os.fdopen(options, "w", closefd=False) as file:
-                json.dump(_options(spec, launch, writer), file)
+                json.dump(_options(spec, launch, writer), file, default=str)
             os.lseek(options, 0, os.SEEK_SET)
             self._process = subprocess.Popen(
                 [sys.executable, "-IS", "-c", _PROGRAM.format(root=_ROOT)],
@@ -110,19 +110,13 @@ def shown_command(command: Sequence[str]) -> list[str]:
     return shown
 
 
-def _options(spec: TaskSpec, launch: Launch, writer: int) -> shim.ShimOptions:
-    return {
-        "state": str(spec.state),
-        "log": str(spec.log),
-        "log_size": spec.log_size,
-        "log_keep": spec.log_keep,
-        "grace": spec.grace,
+def _options(spec: TaskSpec, launch: Launch, writer: int) -> dict[str, Any]:
+    """Return what the shim is told: each field of the spec by its name, and what is of this start alone."""
+    return {each.name: getattr(spec, each.name) for each in fields(spec)} | {
         "generation": launch.generation,
         "attempt": launch.attempt,
-        "directory": spec.directory,
         "folder": spec.folder,
         "agent": writer,
         "open_files": GIVEN[0],
-        "command": list(spec.command),
         "shown": shown_command(spec.command),
     }

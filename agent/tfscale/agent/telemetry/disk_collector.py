@@ -8,8 +8,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 from tfscale.agent.collector_thread import CollectorThread
+from tfscale.agent.process.kernel_file import KernelFile
 from tfscale.core.records.host_sample import Disk
 
+_PERIOD = 4.0
+"""Seconds between two samples: a thread that is woken costs ten times what its sample does. A folder fills in minutes,
+and of reading and writing the mean is asked for."""
 _SECTOR_BYTES = 512
 """Unit of /proc/diskstats, whatever the disk's own sectors are."""
 
@@ -24,10 +28,10 @@ class DiskCollector(CollectorThread[Disk | None]):
     server, in memory, or in the overlay of a container.
     """
 
-    def __init__(self, folder: Path, proc: Path = Path("/proc"), period: float = 1.0) -> None:
+    def __init__(self, folder: Path, proc: Path = Path("/proc"), period: float = _PERIOD) -> None:
         super().__init__("disk", None, period)
         self._folder = folder
-        self._counters = proc / "diskstats"
+        self._counters = KernelFile(proc / "diskstats")
 
     def _samples(self) -> Generator[Disk | None]:
         before: tuple[float, _Moved] | None = None
@@ -45,12 +49,8 @@ class DiskCollector(CollectorThread[Disk | None]):
             yield Disk(space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize, read, written)
 
     def _moved(self, device: int) -> _Moved | None:
-        number = [str(os.major(device)), str(os.minor(device))]
-        try:
-            lines = self._counters.read_text().splitlines()
-        except OSError:
-            return None
-        rows = (line.split() for line in lines)
+        number = [b"%d" % os.major(device), b"%d" % os.minor(device)]
+        rows = (line.split() for line in self._counters.read_if_there().splitlines())
         row = next((row for row in rows if row[:2] == number), None)
         return None if row is None else (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
 

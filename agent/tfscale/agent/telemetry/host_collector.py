@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psutil
 from tfscale.agent.process.blocked_threads import BlockedThreadsWatch
-from tfscale.agent.process.frozen_group import is_frozen
+from tfscale.agent.process.frozen_group import FrozenGroup
 from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in, number_after
 from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records.host_sample import HostSample, Interface, Pressure, TaskUsage
@@ -36,8 +36,11 @@ class HostCollector:
         self._tree = _ProcessTree(proc, cgroups)
         self._cgroup = TaskCgroup(proc, cgroups)
 
-    def sample(self, task_pid: int | None) -> HostSample:
-        """Sample the host, and the process tree of `task_pid` if that process is alive."""
+    def sample(self, task_pid: int | None, *, goes_on: bool = False) -> HostSample:
+        """Sample the host, and the process tree of `task_pid` if that process is alive.
+
+        `goes_on` tells that the task makes steps: its threads are looked at less often.
+        """
         now = time.monotonic()
         used, total, swap = _memory(self._meminfo.read())
         throttled, memory_kills = self._cgroup.sample(now, task_pid)
@@ -50,7 +53,7 @@ class HostCollector:
             swap_used=swap,
             pressure=self._pressure(),
             interfaces=self._network.sample(now),
-            task=self._tree.sample(now, task_pid),
+            task=self._tree.sample(now, task_pid, goes_on=goes_on),
             throttled=throttled,
             memory_kills=memory_kills,
         )
@@ -111,7 +114,7 @@ class _ProcessTree:
     """Usage of a task's process and its descendants."""
 
     def __init__(self, proc: Path, cgroups: Path) -> None:
-        self._proc, self._cgroups = proc, cgroups
+        self._proc, self._group = proc, FrozenGroup(proc, cgroups)
         self._parents: dict[int, int] = {}
         """Parent of each process of the host."""
         self._root: tuple[int, int] | None = None
@@ -120,7 +123,7 @@ class _ProcessTree:
         self._blocked = BlockedThreadsWatch(proc)
         self._before: tuple[float, _Seconds] | None = None
 
-    def sample(self, now: float, pid: int | None) -> TaskUsage | None:
+    def sample(self, now: float, pid: int | None, *, goes_on: bool) -> TaskUsage | None:
         if pid is None or (root := self._process(pid)) is None:
             return None
         if root.identity != self._root:
@@ -130,7 +133,7 @@ class _ProcessTree:
         processes = [root, *filter(None, map(self._process, self._members))]
         seconds = {process.identity: process.seconds for process in processes}
         before, self._before = self._before, (now, seconds)
-        blocked = self._blocked.sample(now, [process.identity[0] for process in processes])
+        blocked = self._blocked.sample(now, [process.identity[0] for process in processes], goes_on=goes_on)
         return TaskUsage(
             processes=len(processes),
             threads=sum(process.threads for process in processes),
@@ -141,7 +144,7 @@ class _ProcessTree:
             blocked=blocked.count,
             blocked_for=blocked.seconds,
             blocked_in=blocked.place,
-            frozen=is_frozen(pid, self._proc, self._cgroups),
+            frozen=self._group.is_frozen(now, pid),
         )
 
     def _descendants(self, root: int) -> list[int]:

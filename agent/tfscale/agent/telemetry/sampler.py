@@ -35,6 +35,9 @@ class Sampler:
         self._gpus = gpus
         self.host: HostSample | None = None
         self.gpus: tuple[GpuSample, ...] = ()
+        self._sampled: HostSample | None = None
+        self._was_kept = False
+        """True where the last call has kept the sample of the one before."""
 
     def start(self) -> None:
         self._disk.start()
@@ -44,13 +47,29 @@ class Sampler:
         self._disk.stop()
         self._links.stop()
 
-    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = (), stands_at: str = "") -> None:
+    def sample(
+        self,
+        task_pid: int | None,
+        neighbours: tuple[Neighbour, ...] = (),
+        stands_at: str = "",
+        *,
+        goes_on: bool = False,
+    ) -> None:
         """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours and its task.
+
+        `goes_on` tells that the task has made steps since the last call: the host is sampled at each second call then.
+        What an agent takes is missing in the steps, and half of that is spent on these samples.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus()
         disk, links = self._disk.latest(), self._links.latest()
-        host = self._host.sample(task_pid)
+        host = self._sampled_host(task_pid, goes_on)
         task = replace(host.task, stands_at=stands_at) if host.task and stands_at else host.task
         self.host = replace(host, task=task, disk=disk, links=links, neighbours=neighbours)
+
+    def _sampled_host(self, task_pid: int | None, goes_on: bool) -> HostSample:
+        kept, self._sampled = self._sampled, None
+        self._was_kept = kept is not None and goes_on and not self._was_kept
+        self._sampled = kept if self._was_kept and kept else self._host.sample(task_pid, goes_on=goes_on)
+        return self._sampled
