@@ -41,7 +41,7 @@ OUTCOME_SHOWN = 12.0
 class Analysis(Protocol):
     """The part of `Diagnostician` that the fold needs."""
 
-    def fold(self, task: str, frame: Frame) -> None: ...
+    def observe(self, task: str, frame: Frame) -> None: ...
     def describe(self, task: str, description: Description) -> None: ...
     def note_link(self, task: str, up: bool, at: float, *, has_left: bool) -> None: ...
     def diagnose(self, now: float) -> Findings: ...
@@ -167,7 +167,7 @@ class ClusterState:
 
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame
-        self._analysis.fold(record.name, frame)
+        self._analysis.observe(record.name, frame)
         if self._history is not None:
             self._history.fold(event.at, event.task, frame)
         for batch in frame.steps:

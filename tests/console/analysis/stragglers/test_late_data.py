@@ -85,7 +85,7 @@ def watched(make: Make, *inputs: Input, seconds: int = 60, work: float = WORK, m
     """Return what is found in each second."""
     observer, found = make(len(inputs)), []
     for task, each in frames(inputs, seconds, work, measured):
-        observer.fold(task, each)
+        observer.observe(task, each)
         if task == f"worker:{len(inputs) - 1}":
             found.append(observer.diagnose(each.at))
     return found

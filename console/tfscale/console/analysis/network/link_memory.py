@@ -14,7 +14,8 @@ WINDOW = 3.0
 _KEPT = 60
 """Samples kept, one a second, and samples of a well link whose median is usual."""
 _LEAST_USUAL = 5
-"""Samples of a well link from which on its rate is known as usual (chosen)."""
+"""Samples of a well link from which on its rate is known as usual: five seconds, so that a median of them is no
+burst."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Outages:
 
     _known: list[Outage] = field(default_factory=list)
 
-    def note(self, cut: Iterable[Diagnosis], now: float) -> None:
+    def note_cut_off(self, cut: Iterable[Diagnosis], now: float) -> None:
         """Take in who is cut off now."""
         found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
         self._note(NETWORK, list(map(self._whole, found)), now)

@@ -65,7 +65,7 @@ class SilenceWatch(Detector):
         found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
         self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
         found += self._about_reached(self._deaf_pairs(tasks))
-        self.outages.note([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_cut_off([each for each in found if each.kind == "cut_off"], now)
         self.outages.note_stopped(tasks.values(), now)
         return found
 

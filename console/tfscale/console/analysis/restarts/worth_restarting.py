@@ -29,7 +29,8 @@ ASSUMED = 120.0
 and the first graphs up to a minute and a half)."""
 _LEAST_SEVERITY = "serious"
 _HALF = 0.5
-"""Share of the expected gain that a restart must have brought to be repeated (chosen)."""
+"""Share of the expected gain that a restart must have brought to be repeated: with less the slowness has
+another cause than was thought, and the next restart would cost as much and gain as little."""
 _OWN_PROCESS = frozenset({"host", UNKNOWN, DEVICE})
 _MENDED: Mapping[OnStraggler, frozenset[str]] = {
     OnStraggler.TELL: frozenset(),
