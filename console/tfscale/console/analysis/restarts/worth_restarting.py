@@ -56,7 +56,7 @@ class PolicyRestart:
 
     @property
     def words(self) -> str:
-        """Sentence about a restart that will not be repeated; empty if it was worth its price or its gain is unknown."""
+        """Sentence about a restart that is not repeated; empty if it was worth its price or its gain is unknown."""
         if self.gained is None or self.expected is None or self.was_worth_it:
             return ""
         gained = f"{self.gained:.0%}" if self.gained >= 0.005 else "nothing"
