@@ -1,4 +1,4 @@
-"""The plan of a run: what the command line asks for, checked without TensorFlow.
+"""Plan of a run: the request of the command line, checked without TensorFlow.
 
 A run that can never be made ends here, with one line. What depends on the devices that are there, such as NCCL without
 a GPU, is refused by the task that sees them.

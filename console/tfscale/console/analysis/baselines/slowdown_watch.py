@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from tfscale.console.analysis.baselines.baseline import OWN, PARTS, Baseline, BaselineStore
+from tfscale.console.analysis.baselines.part_history import NEWEST, WARM_UP, PartHistory
 from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Trained, Work, changes, is_all_known
-from tfscale.console.analysis.baselines.step_blocks import NEWEST, WARM_UP, StepBlocks
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
@@ -102,7 +102,7 @@ class SlowdownWatch:
     def __init__(self, store: BaselineStore | None = None) -> None:
         self._store = store
         self._spell: Spell | None = None
-        self._blocks: StepBlocks | None = None
+        self._blocks: PartHistory | None = None
         self._identity = Identity()
         self._kept_at = 0
         """Blocks of the attempt when its baseline was kept last."""
@@ -161,7 +161,7 @@ class SlowdownWatch:
         self._other_work = self._other_work + 1 if spell.work != self._spell.work else 0
         return self._other_work >= _SETTLES
 
-    def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> StepBlocks:
+    def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> PartHistory:
         """Remember the attempt so far as one before, and return the empty blocks of another spell."""
         before = self._spell
         if (own := self._keep()) is not None and before is not None:
@@ -170,7 +170,7 @@ class SlowdownWatch:
         begin = max(identity.started, float(fresh.end[0]) if is_first else 0.0)
         self._spell, self._identity, self._other_work, self._kept_at = spell, identity, 0, 0
         self._reference = self._open = None
-        return StepBlocks(begin + WARM_UP)
+        return PartHistory(begin + WARM_UP)
 
     def _own(self) -> Baseline | None:
         """Return the baseline of the present attempt, None where it is too short."""
@@ -222,7 +222,7 @@ class SlowdownWatch:
             return f"up to {clock(baseline.end)}"
         return f"in the run of {moment(baseline.begin)}"
 
-    def _judge(self, blocks: StepBlocks, workers: int, subject: str) -> None:
+    def _judge(self, blocks: PartHistory, workers: int, subject: str) -> None:
         if self._open is not None and self._reference is not None:
             if _has_ended(blocks.times[-_PIECE:], self._reference):
                 self._reference = self._open = None

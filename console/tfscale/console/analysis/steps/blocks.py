@@ -23,6 +23,22 @@ KEEP = 1200
 shorter memory forgets those of a minute ago, a longer one those of another time of the day."""
 TINY = 1e-6
 """Seconds that replace a shorter lag: the logarithm of 0 does not exist."""
+SECOND = 1.0
+"""Least length of a block of `cut_second`: shorter ones hold the noise of few steps, longer ones hide a pause."""
+
+
+def cut_second(ends: Floats, begin: float, least: int = 1) -> int | None:
+    """Return how many of the next steps complete a block that began at `begin`; None while the block is open.
+
+    A block lasts a second or more, and has so many steps at `least`.
+
+    Args:
+        ends: (k,) Unix seconds at which the next steps end, in order.
+        begin: Unix seconds.
+        least: of a block of which some steps are there already, those that are missing.
+    """
+    count = max(int(np.searchsorted(ends, begin + SECOND)) + 1, least)
+    return count if count <= len(ends) else None
 
 
 class RowHistory:
@@ -111,7 +127,7 @@ class Blocks:
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
     def append(self, aligned: AlignedSteps) -> None:
-        """Take in the steps since the last call, except those of the block that is still open."""
+        """Append the steps since the last call, except those of the block that is still open."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:
             return
