@@ -73,7 +73,7 @@ def frames(inputs: Sequence[Input], seconds: int, work: float, measured: bool) -
         for worker, each in enumerate(inputs):
             made = frame(worker, float(second), end, phases, before, last)
             assert made.probe is not None
-            python = round(each.share(second), 2) if measured else None
+            python = round(20 * each.share(second)) / 20 if measured else None
             yield f"worker:{worker}", replace(made, probe=replace(made.probe, input_python=python))
 
 

@@ -1,4 +1,4 @@
-"""Facts that tell whether two runs are of one program on one kind of hardware, and what else differs between them."""
+"""Facts about runs: whether two of them have the same program and hardware, and the differences between both."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ COST_ON, COST_OFF = 0.10, 0.05
 """Shares of the step that the additional time of that part must cost, and below which it ends: runs on the
 same hosts differ by some percent."""
 _PIECE = 5
-"""Blocks of each stretch of the newest ones that must show it, and of the stretch that shows its end."""
+"""Length in blocks of each stretch that must show a slowdown, and of the stretch that shows its end."""
 _KEEP_EVERY = 60
 """Blocks after which the baseline is kept anew."""
 _SETTLES = 10
@@ -53,7 +53,7 @@ _CAUSES = {"transfer": "network", "input": "input", "host": "host"}
 
 
 class Spell(NamedTuple):
-    """Steps that are comparable with each other without more ado: of one attempt, one size and one kind of work."""
+    """Steps of one attempt, one size and one kind of work: their times can be compared."""
 
     attempt: tuple[object, ...]
     size: int

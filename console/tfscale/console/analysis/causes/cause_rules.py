@@ -103,7 +103,7 @@ class Case:
 
 
 def explain(case: Case) -> Cause:
-    """Return the first cause that matches; a second one that matches is reported with it."""
+    """Return the cause of the first rule that matches, with the second matching cause in its evidence (`also`)."""
     matching = [(kind, reason) for kind, rule in CAUSE_RULES.items() if (reason := rule(case)) is not None]
     if not matching:
         reason = _slow_device(case)

@@ -23,7 +23,7 @@ class LinkSpeeds:
 
     spec: ClusterSpec
     _carried: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By task whose link's speed is wrong: (when that was found, bits a second that it carried)."""
+    """Tasks whose link carried more than the cluster file allows: (time of the finding, bits a second carried)."""
 
     def given(self, task: str) -> float | None:
         """Return the speed of a task's link in bits a second, None where it is not given or wrong."""

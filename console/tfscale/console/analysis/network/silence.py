@@ -1,4 +1,4 @@
-"""Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
+"""Hosts that nobody hears: a host may be cut off from all others or from one, or only this console is cut off.
 
 Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
 """
@@ -24,8 +24,8 @@ one after that. Both times are of one clock. Frames that are more than 2 s old b
 what has been sent may come a second late from a busy host."""
 
 HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
-"""Evidence (`agent`) of an agent that others hear, that nobody hears, that the console has never heard, and that was
-asked to leave."""
+"""Evidence (`agent`), in this order: other agents hear the agent; nobody does; the console never has; it was asked to
+leave."""
 
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""

@@ -46,7 +46,7 @@ class Change:
     share: float
     """The later rate over the earlier one, less 1."""
     noise: float
-    """Share that noise alone makes of it, at most, and below which it is none."""
+    """Largest change by noise alone, as a share; a smaller change is no change."""
 
     @property
     def is_real(self) -> bool:

@@ -73,7 +73,7 @@ class Limit:
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
     settle: float = SETTLE
-    """Seconds for which it must hold before it is reported; 0 of what the straggler rule has watched already."""
+    """Seconds for which the limit must hold before it is reported; 0 if the straggler rule has watched it already."""
 
     @property
     def is_told(self) -> bool:

@@ -83,7 +83,7 @@ class PaceBlocks(Blocks):
         return self._steps.rows
 
     def part(self, column: int) -> float:
-        """Return the share of this worker's time in which it is at work: the share that it gains from more speed."""
+        """Return the share of the worker's time spent at work; only this share shrinks with a faster worker."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
 
     def append_paces(self, paces: Sequence[Pace]) -> None:

@@ -168,7 +168,7 @@ class Spells(NamedTuple):
     passed: int
     """Number of spells that have passed."""
     mean: float
-    """Blocks that one lasts on average, those that still last included as far as they are known."""
+    """Mean length of a spell in blocks; a spell that still lasts counts with its length so far."""
 
     def as_rare(self, exposure: float, chance: float) -> float:
         """Return for how many blocks one lasts with this chance within so many blocks of all subjects.

@@ -268,7 +268,7 @@ def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
 
 
 def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule) -> list[int]:
-    """Return those of the slow columns that the noise of all others explains by no means: it does not come from them.
+    """Return the slow columns whose slowness is beyond any noise of the other columns.
 
     To leave out whatever is slow would leave out the largest noise.
     """

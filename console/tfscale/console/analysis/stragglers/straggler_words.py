@@ -60,7 +60,7 @@ def begin_of(verdicts: Sequence[Verdict]) -> float:
 
 
 def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
-    """Say what time the stragglers of one phase take for it, and what their peers take."""
+    """Return the clause with the stragglers' time in a phase and the time of their peers."""
     phase = measured[0].phase
     own = [figures.own[phase] for figures in measured]
     peers = max(0.0, own[0] - measured[0].excess[phase])

@@ -29,7 +29,7 @@ _MANY = 8
 
 
 def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Diagnosis]:
-    """Return one diagnosis for each task that keeps the others waiting, or one of the cluster; none while it trains.
+    """Return one diagnosis for each task that keeps the others waiting, or one for the cluster; none in training.
 
     Nothing is said of tasks that have failed: their crash is.
     """
