@@ -18,7 +18,8 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.engine.state_factory import states
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.sources import catch_up
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.channels import Channels
 from tfscale.core.records.host_sample import Neighbour
