@@ -24,8 +24,8 @@ _BUCKETS = {
 }
 """Names of buckets of goodput; `stragglers`, `standstill` and `recovery` are the costs of findings."""
 _NAMED = 0.05
-"""Share of the run from which on a bucket of goodput is named: at a tenth of it the sentence lists every bucket, at five
-times it hides a quarter of the run.
+"""Share of the run from which on a bucket of goodput is named: at a tenth of it the sentence lists every bucket, at
+five times it hides a quarter of the run.
 """
 _LEAST = 1.0
 """Seconds of cost below which a kind of finding is left out: the sentence counts in whole seconds."""
