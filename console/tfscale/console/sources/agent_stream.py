@@ -96,7 +96,7 @@ class AgentStream:
         """Time of the newest frame, on the clock of the agent's host; None while nothing was heard of it."""
         self._was_up = False
         self._farewell: tuple[LinkState, str] | None = None
-        """State and reason of the link to an agent that has said that it ends, until one is back."""
+        """State and reason of the link while its agent is gone with notice."""
         self._is_doubted = False
         """True after a message that could not be read, until one can."""
 
@@ -220,7 +220,7 @@ class AgentStream:
         self._catch_up.put(AgentDescribed(self._clock(), self._task, description))
 
     def _refuse_other_run(self) -> None:
-        """Raise _LinkError where the agent is of another run than the lead's, which commands it no more than this."""
+        """Raise _LinkError if the agent belongs to another run than the lead's."""
         spec = self._channels.spec
         own, lead = (self._channels.runs.get(task) for task in (self._task, spec.lead))
         if own is not None and lead is not None and own != lead:

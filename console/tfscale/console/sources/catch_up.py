@@ -43,7 +43,7 @@ _QUIET = 1.0
 
 @dataclass(slots=True)
 class _Share:
-    """Events that one agent has sent, and that are not handed on yet."""
+    """Events of one agent that are not handed on yet."""
 
     task: Task
     events: deque[Event] = field(default_factory=deque)
@@ -144,16 +144,16 @@ class CatchUp:
         await self._wait()
         begins = [share.events[0].at for share in self._shares.values() if share.has_frames]
         first = second = math.floor(min([*begins, self._clock()])) + 1.0
-        told = self._clock()
+        logged_at = self._clock()
         while second <= self._clock():
             self._need(second)
             await self._wait()
             self._hand_on(second)
             self._inbox.put(SecondPassed(second))
             await self._inbox.room(0)
-            if self._clock() - told > _QUIET:
-                told = self._clock()
-                _logger.info("going through the past: %.0f of %.0f s", second - first, told - first)
+            if self._clock() - logged_at > _QUIET:
+                logged_at = self._clock()
+                _logger.info("going through the past: %.0f of %.0f s", second - first, logged_at - first)
             second += 1.0
         self.is_over = True
         self._hand_on(now := self._clock())

@@ -1,4 +1,4 @@
-"""The live source: one stream from every agent, each on its own, so that no agent holds up another.
+"""Live source: a stream from every agent, each on its own, so that no agent holds up another.
 
 It begins with what the agents have kept, second by second (`sources/catch_up.py`).
 """
@@ -18,7 +18,7 @@ from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 GATHERED = 0.1
-"""Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
+"""Seconds for which a frame may wait for frames of other agents, so that a thousand are handled together."""
 
 
 class LiveSource:
