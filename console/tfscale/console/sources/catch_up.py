@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 ANSWER = 2.0
 """Seconds without any agent's next part of the past, after which the missing agents are not waited for.
 
-An answer on the same continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
+An answer within a continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
 """
 SILENCE = 3.0
 """Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
