@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 
 from tfscale.agent.serving.frame_stream import frame_stream
@@ -14,23 +14,23 @@ from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.convert import message_of
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 
 class KeptAgent:
-    """One agent, whose clock is ahead of the console's by `ahead` seconds."""
+    """One agent, and what it has kept."""
 
-    def __init__(self, description: Description, *, is_silent: bool = False) -> None:
+    def __init__(self, description: Description) -> None:
         self.feed = Feed()
         self.description = description
-        self.is_silent = is_silent
-        """True where it does not answer."""
 
     def keep(self, frame: Frame, message: bytes | None = None) -> None:
         data = message or message_of(telemetry_pb2.Frame, frame).SerializeToString()
-        self.feed.publish(EncodedFrame(frame.at, sum(len(batch.sequence) for batch in frame.steps), data))
+        rows = sum(len(batch.sequence) for batch in frame.steps)
+        self.feed.publish(EncodedFrame(frame.at, rows, data), Milestone.of(frame))
 
 
 class KeptChannels(Channels):
@@ -81,13 +81,3 @@ def _replies(
         placement=lambda: None,
         clock=lambda: now,
     )
-
-
-def kept(
-    frames: Iterable[tuple[Task, Frame, bytes | None]], described: Mapping[Task, Description]
-) -> dict[Task, KeptAgent]:
-    """Return the agents of these frames, each task's in order."""
-    agents = {task: KeptAgent(description) for task, description in described.items()}
-    for task, frame, message in frames:
-        agents[task].keep(frame, message)
-    return agents

@@ -22,6 +22,7 @@ from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
 from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.records.schema import OLDEST_SCHEMA, SCHEMA_VERSION
@@ -154,9 +155,12 @@ def snapshot_reply(schema: int, description: Description, recent: Sequence[Encod
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def past_beginning(schema: int, description: Description, at: float) -> agent_pb2.WatchReply:
-    """Return the snapshot before the pieces of the past; `at` is now."""
-    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at)
+def past_beginning(
+    schema: int, description: Description, at: float, milestones: Sequence[Milestone]
+) -> agent_pb2.WatchReply:
+    """Return the snapshot before the pieces of the past, with the milestones before them; `at` is now."""
+    told = [message_of(agent_pb2.Milestone, milestone) for milestone in milestones]
+    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at, milestones=told)
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 

@@ -168,6 +168,37 @@ class WatchReply(_message.Message):
 Global___WatchReply: _TypeAlias = WatchReply  # noqa: Y015
 
 @_typing.final
+class Milestone(_message.Message):
+    """Change of a task's state, or of whom its host hears."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    UNHEARD_FIELD_NUMBER: _builtins.int
+    at: _builtins.float
+    @_builtins.property
+    def status(self) -> _telemetry_pb2.TaskStatus: ...
+    @_builtins.property
+    def unheard(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """tasks whose hosts do not answer this one's any more"""
+
+    def __init__(
+        self,
+        *,
+        at: _builtins.float = ...,
+        status: _telemetry_pb2.TaskStatus | None = ...,
+        unheard: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "status", b"status", "unheard", b"unheard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Milestone: _TypeAlias = Milestone  # noqa: Y015
+
+@_typing.final
 class Past(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -221,6 +252,7 @@ class Snapshot(_message.Message):
 
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     RECENT_FIELD_NUMBER: _builtins.int
+    MILESTONES_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
     at: _builtins.float
     """now, on the clock of the agent's host; only where `past` is asked for"""
@@ -230,16 +262,21 @@ class Snapshot(_message.Message):
     def recent(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Frame]:
         """oldest first; the last is the newest state"""
 
+    @_builtins.property
+    def milestones(self) -> _containers.RepeatedCompositeFieldContainer[Global___Milestone]:
+        """of before `past`, oldest first; of hours, as long as the agent lives"""
+
     def __init__(
         self,
         *,
         description: Global___Description | None = ...,
         recent: _abc.Iterable[_telemetry_pb2.Frame] | None = ...,
+        milestones: _abc.Iterable[Global___Milestone] | None = ...,
         at: _builtins.float | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "recent", b"recent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "milestones", b"milestones", "recent", b"recent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
     _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015

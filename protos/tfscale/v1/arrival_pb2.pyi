@@ -104,21 +104,25 @@ class ArrivingSnapshot(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     RECENT_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
+    MILESTONES_FIELD_NUMBER: _builtins.int
     at: _builtins.float
     @_builtins.property
     def description(self) -> _agent_pb2.Description: ...
     @_builtins.property
     def recent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    @_builtins.property
+    def milestones(self) -> _containers.RepeatedCompositeFieldContainer[_agent_pb2.Milestone]: ...
     def __init__(
         self,
         *,
         description: _agent_pb2.Description | None = ...,
         recent: _abc.Iterable[_builtins.bytes] | None = ...,
         at: _builtins.float | None = ...,
+        milestones: _abc.Iterable[_agent_pb2.Milestone] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "recent", b"recent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "at", b"at", "description", b"description", "milestones", b"milestones", "recent", b"recent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
     _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015

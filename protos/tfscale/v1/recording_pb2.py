@@ -26,7 +26,7 @@ from tfscale.v1 import agent_pb2 as tfscale_dot_v1_dot_agent__pb2
 from tfscale.v1 import telemetry_pb2 as tfscale_dot_v1_dot_telemetry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/recording.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\x1a\x1atfscale/v1/telemetry.proto\"Z\n\x0fRecordingHeader\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x62\x65gun\x18\x03 \x01(\x01\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\"%\n\x04Link\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xfc\x01\n\x05\x45ntry\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\"\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x11.tfscale.v1.FrameH\x00\x12.\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x17.tfscale.v1.DescriptionH\x00\x12 \n\x04link\x18\x05 \x01(\x0b\x32\x10.tfscale.v1.LinkH\x00\x12(\n\x08progress\x18\x06 \x01(\x0b\x32\x14.tfscale.v1.ProgressH\x00\x12\x10\n\x06second\x18\x07 \x01(\x08H\x00\x12\x10\n\x06policy\x18\t \x01(\tH\x00\x12\x0c\n\x04verb\x18\x08 \x01(\tB\x07\n\x05\x65vent\"-\n\x07\x45ntries\x12\"\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x11.tfscale.v1.Entryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/recording.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\x1a\x1atfscale/v1/telemetry.proto\"Z\n\x0fRecordingHeader\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x62\x65gun\x18\x03 \x01(\x01\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\"%\n\x04Link\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xa8\x02\n\x05\x45ntry\x12\n\n\x02\x61t\x18\x01 \x01(\x01\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\"\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x11.tfscale.v1.FrameH\x00\x12.\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x17.tfscale.v1.DescriptionH\x00\x12 \n\x04link\x18\x05 \x01(\x0b\x32\x10.tfscale.v1.LinkH\x00\x12(\n\x08progress\x18\x06 \x01(\x0b\x32\x14.tfscale.v1.ProgressH\x00\x12\x10\n\x06second\x18\x07 \x01(\x08H\x00\x12*\n\tmilestone\x18\n \x01(\x0b\x32\x15.tfscale.v1.MilestoneH\x00\x12\x10\n\x06policy\x18\t \x01(\tH\x00\x12\x0c\n\x04verb\x18\x08 \x01(\tB\x07\n\x05\x65vent\"-\n\x07\x45ntries\x12\"\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x11.tfscale.v1.Entryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,7 +38,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LINK']._serialized_start=186
   _globals['_LINK']._serialized_end=223
   _globals['_ENTRY']._serialized_start=226
-  _globals['_ENTRY']._serialized_end=478
-  _globals['_ENTRIES']._serialized_start=480
-  _globals['_ENTRIES']._serialized_end=525
+  _globals['_ENTRY']._serialized_end=522
+  _globals['_ENTRIES']._serialized_start=524
+  _globals['_ENTRIES']._serialized_end=569
 # @@protoc_insertion_point(module_scope)

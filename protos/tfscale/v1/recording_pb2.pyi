@@ -85,6 +85,7 @@ class Entry(_message.Message):
     LINK_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     SECOND_FIELD_NUMBER: _builtins.int
+    MILESTONE_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     VERB_FIELD_NUMBER: _builtins.int
     at: _builtins.float
@@ -105,6 +106,10 @@ class Entry(_message.Message):
     def link(self) -> Global___Link: ...
     @_builtins.property
     def progress(self) -> _agent_pb2.Progress: ...
+    @_builtins.property
+    def milestone(self) -> _agent_pb2.Milestone:
+        """of before the recording, as the task's agent remembers it"""
+
     def __init__(
         self,
         *,
@@ -115,14 +120,15 @@ class Entry(_message.Message):
         link: Global___Link | None = ...,
         progress: _agent_pb2.Progress | None = ...,
         second: _builtins.bool = ...,
+        milestone: _agent_pb2.Milestone | None = ...,
         policy: _builtins.str = ...,
         verb: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "policy", b"policy", "progress", b"progress", "second", b"second"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "milestone", b"milestone", "policy", b"policy", "progress", b"progress", "second", b"second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "policy", b"policy", "progress", b"progress", "second", b"second", "task", b"task", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "event", b"event", "frame", b"frame", "link", b"link", "milestone", b"milestone", "policy", b"policy", "progress", b"progress", "second", b"second", "task", b"task", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["frame", "description", "link", "progress", "second", "policy"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["frame", "description", "link", "progress", "second", "milestone", "policy"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

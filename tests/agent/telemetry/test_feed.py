@@ -3,6 +3,7 @@ import asyncio
 from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, PIECE, RECENT, Feed
 from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
 from tfscale.core.records.frame import Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import telemetry_pb2
 
@@ -107,3 +108,14 @@ async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame()
         assert {len(piece) for piece in pieces} == {3, 2} and watcher.recent == ()
         assert [each.at for piece in pieces for each in piece] == [float(number) for number in range(100, KEPT)]
         assert [read(each).sequence async for each in watcher] == [1000]
+
+
+def test_changes_of_a_state_are_remembered_for_longer_than_the_frames() -> None:
+    feed = Feed()
+    for number in range(2 * KEPT):
+        state = TaskState.EXITED if 100 <= number < 110 else TaskState.RUNNING
+        unheard = ("worker:1",) if number >= 200 else ()
+        feed.publish(frame(number), Milestone(float(number), TaskStatus(state), unheard))
+    with feed.watch(since=0.0, in_pieces=True) as watcher:
+        assert watcher.begin == KEPT
+        assert [milestone.at for milestone in feed.milestones(watcher.begin)] == [0.0, 100.0, 110.0, 200.0]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import fakes
 import pytest
 from fake_agent import FakeCluster
-from kept_agents import KeptChannels
+from kept_agents import KeptAgent, KeptChannels
 from late_console import agents_at, early, findings, late
 from simulated_runs import simulated
 from tfscale.console.engine.engine import Engine
@@ -19,6 +19,8 @@ from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.channels import Channels
+from tfscale.core.records.host_sample import Neighbour
+from tfscale.core.records.task_status import Exit, TaskState
 
 SPEC = simulated_spec(3)
 W0, W1, W2 = SPEC.tasks
@@ -85,6 +87,33 @@ async def test_an_agent_that_was_silent_in_the_past_was_not_heard_then() -> None
     assert 22 < down < 25
     (back,) = [at for state, at in links if state is LinkState.UP and at > down]
     assert 29 < back < 32
+
+
+async def test_what_happened_an_hour_ago_stands_in_the_events_and_is_not_judged() -> None:
+    spec = fakes.spec(2)
+    first, second = spec.tasks
+    agents = {task: KeptAgent(fakes.description(task)) for task in spec.tasks}
+    exited = fakes.status(TaskState.EXITED, attempt=1, exit=Exit(1, None, at=fakes.NOW - 3590))
+    for sequence, ago in enumerate(range(3600, 0, -1)):
+        runs = fakes.status(attempt=1 if ago > 3585 else 2, reason="restarted by ada")
+        status = exited if 3585 < ago < 3590 else runs
+        at = fakes.NOW - ago
+        frame = fakes.frame(first, sequence, at, status)
+        host = replace(
+            frame.host, neighbours=(Neighbour("worker:1", at, reached=at - 60 if 1000 < ago < 1100 else at),)
+        )
+        agents[first].keep(replace(frame, host=host))
+        agents[second].keep(fakes.frame(second, sequence, at))
+    told = await late(spec, agents, fakes.NOW)
+    entries = [(entry.subject, round(fakes.NOW - entry.at), entry.text) for entry in told.snapshots[-1].timeline]
+    assert entries == [
+        ("worker:0", 3590, "exited 1"),
+        ("worker:0", 3585, "running, generation 1, attempt 2 (restarted by ada)"),
+        ("worker:0", 1099, "does not hear worker:1's host any more"),
+        ("worker:0", 1000, "hears worker:1's host again"),
+    ]
+    assert findings(told.snapshots[-1]) == {} and len(told.snapshots) <= 600
+    assert not any(diagnosis.kind == "crash" for each in told.snapshots for diagnosis in each.findings.diagnoses)
 
 
 async def test_an_agent_that_is_not_there_holds_nobody_up() -> None:

@@ -43,7 +43,6 @@ REFUSED = [
     (("mirrored", "--devices", "CPU:0,CPU:0"), "mirrored: --devices CPU:0,CPU:0: names a device twice"),
     (("mirrored", "--devices", "GPU:0,GPU:1"), "mirrored: --devices GPU:0,GPU:1: GPU:0, GPU:1 not here"),
     (("multi-worker", "--communication", "nccl"), "multi-worker: --communication nccl: NCCL needs a GPU"),
-    (("mirrored", "--replicas", "3", "--global-batch", "64"), "--global-batch 64: not divisible by 3 replicas"),
     (("one-device", "--device", "GPU:0"), "one-device: --device GPU:0: this host has CPU:0"),
     (("central-storage", "--parameter-device", "GPU:0"), "central-storage: --parameter-device: GPU:0 not here"),
     (("parameter-server", "--shards", "2"), "parameter-server: --shards 2: only with --partitioner"),

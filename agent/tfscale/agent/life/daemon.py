@@ -30,6 +30,7 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, announced
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.frame import Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.task_status import TaskStatus
 from tfscale.core.report_schedule import until_next
@@ -247,7 +248,7 @@ class Daemon:
             coordinator=parts.reports.coordinator,
         )
         self._sequence += 1
-        parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()))
+        parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()), Milestone.of(frame))
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, by which a console also learns what is wrong beside it."""

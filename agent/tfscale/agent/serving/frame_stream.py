@@ -27,7 +27,7 @@ async def frame_stream(
     with feed.watch(since, in_pieces=in_pieces) as watcher:
         told = placement()
         if in_pieces:
-            yield wire.past_beginning(schema, describe(), now)
+            yield wire.past_beginning(schema, describe(), now, feed.milestones(watcher.begin))
             for piece in watcher.pieces():
                 yield wire.past_reply(schema, piece)
             yield wire.past_reply(schema, ())

@@ -6,12 +6,14 @@ A watcher that is too slow loses its oldest frames, and is told how many; the ag
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
 from tfscale.agent.wire import EncodedFrame
 from tfscale.core.records.frame import Farewell
+from tfscale.core.records.milestone import Milestone
 
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
@@ -19,6 +21,8 @@ KEPT = 600
 """Most frames kept for watchers that come late or come back: ten minutes."""
 KEPT_STEPS = 200_000
 """Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
+MILESTONES = 1000
+"""Most milestones that are remembered (0.3 MB): a task that is restarted each minute is remembered for five hours."""
 PIECE = 32 << 10
 """Bytes of a piece of the past: some ten frames, so that a console reads few messages, and a thousand agents' pieces
 that wait in it take 32 MB."""
@@ -30,6 +34,8 @@ class Watcher:
     def __init__(self, past: Sequence[EncodedFrame], limit: int, recent: int = RECENT) -> None:
         self.recent = tuple(past[:recent])
         """Frames before the first that iterating gives, oldest first."""
+        self.begin = past[0].at if past else math.inf
+        """Time of the first frame that it gets, Unix seconds."""
         self._past = deque(past[recent:])
         self._queue: deque[EncodedFrame] = deque()
         self._limit = limit
@@ -79,6 +85,7 @@ class Feed:
         self._limit = limit
         self._kept: deque[EncodedFrame] = deque()
         self._rows = 0
+        self._milestones: deque[Milestone] = deque(maxlen=MILESTONES)
         self._watchers: set[Watcher] = set()
         self.farewell = Farewell()
         """Last words to each watcher, once the feed is closed."""
@@ -87,7 +94,10 @@ class Feed:
     def is_watched(self) -> bool:
         return bool(self._watchers)
 
-    def publish(self, frame: EncodedFrame) -> None:
+    def publish(self, frame: EncodedFrame, state: Milestone | None = None) -> None:
+        """Give a frame to every watcher, and keep it; the `state` in it is remembered for longer where it is new."""
+        if state is not None and state.is_change(self._milestones[-1] if self._milestones else None):
+            self._milestones.append(state)
         self._kept.append(frame)
         self._rows += frame.rows
         while len(self._kept) > KEPT or (self._rows > KEPT_STEPS and len(self._kept) > RECENT):
@@ -112,6 +122,10 @@ class Feed:
     def _past(self, since: float | None) -> list[EncodedFrame]:
         frames = list(self._kept)
         return frames[-RECENT:] if since is None else [frame for frame in frames if frame.at > since] or frames[-1:]
+
+    def milestones(self, until: float) -> list[Milestone]:
+        """Return the milestones before `until`, Unix seconds, oldest first."""
+        return [milestone for milestone in self._milestones if milestone.at < until]
 
     def close(self, farewell: Farewell | None = None) -> None:
         """Let every watcher end after the frames that are queued for it."""

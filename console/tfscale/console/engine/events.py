@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import Stage
 
 
@@ -91,6 +92,15 @@ class PolicyTold:
 
 
 @dataclass(frozen=True, slots=True)
+class MilestoneTold:
+    """Milestone of before the first frame of a task's agent, which remembers it; its own time is the agent host's."""
+
+    at: float
+    task: Task
+    milestone: Milestone
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Progress of a profile; `file` and `bytes` once it is written. Both paths are on the task's host."""
 
@@ -117,4 +127,13 @@ class Rewound:
     at: float
 
 
-Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | PolicyTold | SecondPassed | Rewound
+Event = (
+    FrameArrived
+    | AgentDescribed
+    | LinkChanged
+    | MilestoneTold
+    | CommandProgressed
+    | PolicyTold
+    | SecondPassed
+    | Rewound
+)

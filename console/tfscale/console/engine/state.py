@@ -18,6 +18,7 @@ from tfscale.console.engine.events import (
     FrameArrived,
     LinkChanged,
     LinkState,
+    MilestoneTold,
     PolicyTold,
     SecondPassed,
 )
@@ -29,6 +30,7 @@ from tfscale.core.cluster.placement.placement import PlacementError, file_placem
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 
 ENTRIES_KEPT = 1000
@@ -86,6 +88,8 @@ class ClusterState:
                 self._records[task].description = description
                 self._note_placement(description.placement, event.at)
                 self._analysis.describe(str(task), description)
+            case MilestoneTold(_, task, milestone):
+                self._fold_milestone(task, milestone)
             case LinkChanged():
                 self._fold_link(event)
             case CommandProgressed():
@@ -170,23 +174,35 @@ class ClusterState:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)
                 self._reporting.update(filter(None, [subject_task(batch.subject)]))
-        self._note_status(record.frame.status if record.frame else None, event)
+        self._note_status(event.task, record.status, frame.status, frame.at)
         record.frame = frame.with_steps(())
 
-    def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
-        after = event.frame.status
+    def _fold_milestone(self, task: Task, milestone: Milestone) -> None:
+        """Write down what happened before the first frame: it is told, and not judged."""
+        record = self._records[task]
+        before, record.milestone = record.milestone, milestone
+        self._note_status(task, before.status if before else None, milestone.status, milestone.at)
+        unheard = before.unheard if before else ()
+        for other in milestone.unheard:
+            if other not in unheard:
+                self._note(milestone.at, "warning", record.name, f"does not hear {other}'s host any more", "agent")
+        for other in unheard:
+            if other not in milestone.unheard:
+                self._note(milestone.at, "good", record.name, f"hears {other}'s host again", "agent")
+
+    def _note_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
             if after.reason not in ("", before.reason):  # what becomes of a task that has ended
-                self._note(event.frame.at, "warning", str(event.task), after.reason, "task")
+                self._note(at, "warning", str(task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
-        if event.task in self._commanded and _severity(after) != "critical":
+        if task in self._commanded and _severity(after) != "critical":
             # The command's own progress has an entry already.
             return
-        at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
-        self._note(at, _severity(after), str(event.task), status_text(after), "task")
+        when = after.exit.at if after.exit and after.state is TaskState.EXITED else at
+        self._note(when, _severity(after), str(task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
         record = self._records[event.task]
@@ -268,6 +284,13 @@ class _TaskRecord:
     link: Link = field(default_factory=Link)
     description: Description | None = None
     frame: Frame | None = None
+    milestone: Milestone | None = None
+    """The last one of before its first frame."""
+
+    @property
+    def status(self) -> TaskStatus | None:
+        """The newest that is known."""
+        return self.frame.status if self.frame else self.milestone.status if self.milestone else None
 
     def view(
         self,

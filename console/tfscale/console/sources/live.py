@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import grpc
 import grpc.aio
-from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState, MilestoneTold
 from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.catch_up import CatchUp
 from tfscale.console.sources.host_clock import Clock
@@ -237,6 +237,8 @@ class _Watch:
         elif reply.description is not None:
             self._catch_up.begin_past(self._task, self._clock() - _own_time(reply, self._clock()))
             self._identify(reply.description)
+            for milestone in reply.milestones if self._newest < 0 else ():
+                self._catch_up.put(MilestoneTold(self._clock(), self._task, milestone))
         else:
             self._refuse_other_run()
         for data in reply.frames:

@@ -12,6 +12,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell
+from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.task_status import Stage
 from tfscale.core.text import printable
@@ -31,6 +32,8 @@ class StreamReply:
     farewell: Farewell | None = None
     at: float | None = None
     """Time of the description on the clock of the agent's host; None of an agent that sends its past with it."""
+    milestones: tuple[Milestone, ...] = ()
+    """Milestones of before its past, oldest first."""
     ends_past: bool = False
     """True once all of the past has come."""
 
@@ -56,8 +59,18 @@ def reply(data: bytes) -> StreamReply:
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
     at = snapshot.at if snapshot.HasField("at") else None
-    described = description(snapshot.description)
-    return StreamReply(message.schema_version, described, tuple(snapshot.recent), at=at, ends_past=at is None)
+    return StreamReply(
+        message.schema_version,
+        description(snapshot.description),
+        tuple(snapshot.recent),
+        at=at,
+        milestones=tuple(map(milestone, snapshot.milestones)),
+        ends_past=at is None,
+    )
+
+
+def milestone(message: agent_pb2.Milestone) -> Milestone:
+    return record_of(Milestone, message, CAUTION)
 
 
 def description(message: agent_pb2.Description) -> Description:

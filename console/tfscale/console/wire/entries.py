@@ -11,6 +11,7 @@ from tfscale.console.engine.events import (
     Event,
     FrameArrived,
     LinkChanged,
+    MilestoneTold,
     PolicyTold,
     SecondPassed,
     link_state,
@@ -95,6 +96,9 @@ def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:
         case CommandProgressed():
             entry.verb = event.verb
             entry.progress.CopyFrom(calls.progress_message(event))
+        case MilestoneTold(_, task, milestone):
+            entry.task = str(task)
+            entry.milestone.CopyFrom(message_of(agent_pb2.Milestone, milestone))
         case PolicyTold(_, task, message):
             entry.task, entry.policy = str(task), message
         case SecondPassed():
@@ -115,6 +119,8 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
             return AgentDescribed(entry.at, Task.parse(entry.task), calls.description(entry.description))
         case "progress":
             return calls.progress(entry.progress, entry.verb, entry.at)
+        case "milestone":
+            return MilestoneTold(entry.at, Task.parse(entry.task), calls.milestone(entry.milestone))
         case "policy":
             return PolicyTold(entry.at, Task.parse(entry.task), printable(entry.policy))
     return None

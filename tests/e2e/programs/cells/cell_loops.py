@@ -190,7 +190,7 @@ def fit(
     run.validations = epochs * validate
     steps = {"epochs": epochs, "steps_per_epoch": per_epoch}
     validation = {"validation_data": slow_images(run.replicas * BATCH), "validation_steps": VALIDATION_STEPS}
-    model.fit(data, **steps, **(validation if validate else {}), callbacks=[Advance(), delays.callback()], verbose=0)
+    model.fit(data, **steps, **(validation if validate else {}), callbacks=[Advance(), *delays.callbacks()], verbose=0)
     run.blocks.finish()
     run.bytes = 4 * elements(model)
     return model

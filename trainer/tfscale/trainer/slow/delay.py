@@ -1,8 +1,9 @@
-"""Delay of one phase of a training step, as it is written on a command line."""
+"""Delay of one phase of a training step: as it is written on a command line, and as it becomes due."""
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 
 PHASES = ("input", "host", "compute", "update")
@@ -41,3 +42,21 @@ class Delay:
         if seconds > _MOST_SECONDS or float(factor or 1.0) > _MOST_FACTOR:
             raise ValueError(f"{text!r}: a step can be delayed by at most an hour, or {_MOST_FACTOR}x")
         return cls(phase, seconds, float(factor or 1.0), float(start or 0.0))
+
+
+class DueDelay:
+    """The delay of one task, due in its phase from `start` seconds after the first step on."""
+
+    def __init__(self, delay: Delay) -> None:
+        self._delay = delay
+        self._first: float | None = None
+
+    def __call__(self, phase: str) -> Delay | None:
+        """Return the delay if it is due in this phase now, else None."""
+        if self._first is None:
+            # The first step has begun when something computes.
+            if phase != "compute":
+                return None
+            self._first = time.monotonic()
+        has_begun = time.monotonic() - self._first >= self._delay.start
+        return self._delay if phase == self._delay.phase and has_begun else None

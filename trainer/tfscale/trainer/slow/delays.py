@@ -1,7 +1,7 @@
 """Real delays in a chosen phase of a training step, to show and test the probe and the console.
 
-A program builds its parts through a `Delays`; without a delay the parts are as usual. The delays are ops of the graph
-that sleep, so they really hold up what depends on them.
+A program builds its parts through a `Delays`. The delays are ops of the graph that sleep, so they really hold up what
+depends on them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ class Delays:
 
     Args:
         keras: the Keras to build for, Keras 3 or tf_keras.
-        due: returns the Delay of a phase at this moment, None for none.
+        due: returns the Delay of a phase at this moment, None for none. Without `due` the parts are as usual.
         looped: whether several steps are one execution, so that Python does not see the request for each batch; the
             update of the variables is taken for it, as the loop asks for the next batch right after.
     """
 
-    def __init__(self, keras: Any, due: Callable[[str], Delay | None], looped: bool = False) -> None:
+    def __init__(self, keras: Any, due: Callable[[str], Delay | None] | None, looped: bool = False) -> None:
         self._keras = keras
-        self._due = due
+        self._is_used = due is not None
+        self._due = due or (lambda _: None)
         self._looped = looped
         self._asked = int(looped)
         self._asked_at = 0.0
@@ -57,6 +58,8 @@ class Delays:
         A pipeline makes batches ahead, so a pause while making one would be hidden by the step before. `per_step` is
         the number of batches that a step takes: more where replicas draw their own, less where one batch is split.
         """
+        if not self._is_used:
+            return batches
 
         def wait(number: Any) -> bool:
             delay = self._due("input")
@@ -73,8 +76,8 @@ class Delays:
 
         return batches.enumerate().map(after_wait)
 
-    def callback(self) -> Any:
-        """Return a Keras callback that delays the host phase of each `fit` step."""
+    def callbacks(self) -> list[Any]:
+        """Return Keras callbacks that delay the host phase of each `fit` step."""
         delays = self
 
         class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
@@ -85,10 +88,12 @@ class Delays:
             def on_train_batch_end(self, *_: Any, **__: Any) -> None:
                 delays.pause("host")
 
-        return Host()
+        return [Host()] if self._is_used else []
 
-    def begin(self) -> Any:
-        """Return a first layer, from which a Delay with a factor measures the time to compute."""
+    def model(self, model: Any) -> Any:
+        """Return the model behind a layer that notes when a replica begins to compute: a factor is of that time."""
+        if not self._is_used:
+            return model
         delays = self
 
         def now(inputs: Any) -> Any:
@@ -102,7 +107,9 @@ class Delays:
             def compute_output_shape(self, input_shape: Any) -> Any:
                 return input_shape
 
-        return Begin()
+        (inputs,) = model.inputs
+        features = self._keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+        return self._keras.Model(features, model(Begin()(features)))
 
     def gradients(self, gradients: Sequence[Any]) -> list[Any]:
         """Return one replica's gradients; the last gradient waits for all others and is then delayed (compute)."""
@@ -122,6 +129,8 @@ class Delays:
         A program that reduces gradients itself, or adds them up, calls `gradients` or `batch` before, and sets
         `reduces = False` on the optimizer.
         """
+        if not self._is_used:
+            return kind(*args, **kwargs)
         delays = self
 
         class Delayed(kind):  # type: ignore[misc]

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from types import ModuleType
@@ -27,7 +27,8 @@ from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.saving.model_files import save
 from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.saving.resumption import open_checkpoints, resume
-from tfscale.trainer.slow.slowness import Pipeline, Slowness
+from tfscale.trainer.slow.delay import DueDelay
+from tfscale.trainer.slow.delays import Delays
 from tfscale.trainer.training import loops
 from tfscale.trainer.training.held_out import evaluate, follow_checkpoints, plain_model
 from tfscale.trainer.training.loops import Course, Trained
@@ -79,20 +80,21 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     workers = 1 if _is_asynchronous(plan) else sum(place.tasks.values())
     together = sharing(strategy.num_replicas_in_sync, workers, plan.input)
     _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]), together)
-    slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
+    delay = plan.slow.get(f"{place.role}:{place.index}")
+    delays = Delays(keras, DueDelay(delay) if delay else None)
     with strategy.scope():
-        model = slowness.model(program.build_model(keras))
+        model = delays.model(program.build_model(keras))
         rate = parts.learning_rate(program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
         with _refusals():
-            optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
+            optimizer = parts.optimizer(keras, delays.optimizer(kind, rate))
         checkpoints = open_checkpoints(plan, model, optimizer, place.leads)
     events = EventFiles(plan.tensorboard, place.leads)
     course = resume(plan, strategy, checkpoints, events)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
-    dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
+    data = batches(training, global_batch, seed, plan.input)
     train = _fit if plan.loop == "fit" else _loop
-    callbacks = slowness.callbacks()
+    callbacks = delays.callbacks()
     if plan.checkpoints is not None and not _is_asynchronous(plan) and plan.strategy.name != "tpu":
         # TensorFlow's handler refuses servers; on a TPU it would synchronise the host with the cores in each step.
         checkpoints.save_on_sigterm(strategy.cluster_resolver if sum(place.tasks.values()) > 1 else None)
@@ -105,7 +107,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         parts=parts,
         model=model,
         optimizer=optimizer,
-        dataset=dataset,
+        dataset=lambda context: delays.input(data(context)),
         callbacks=callbacks,
         traced=TracedFunctions(),
     )
@@ -153,7 +155,7 @@ class _Training:
     parts: Parts
     model: Any
     optimizer: Any
-    dataset: Pipeline
+    dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset]
     callbacks: list[Any]
     traced: TracedFunctions
 

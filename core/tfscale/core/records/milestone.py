@@ -1,0 +1,31 @@
+"""Milestone of a task: what its agent remembers of hours, beside the frames of the last minutes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.host_sample import UNHEARD
+from tfscale.core.records.schema import Time
+from tfscale.core.records.task_status import TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """Change of a task's state, or of whom its host hears."""
+
+    at: Time
+    status: TaskStatus
+    unheard: tuple[str, ...] = ()
+    """Tasks whose hosts do not answer this one's any more."""
+
+    @classmethod
+    def of(cls, frame: Frame) -> Milestone:
+        """Return the state in a frame."""
+        neighbours = frame.host.neighbours if frame.host and frame.misses_neighbour else ()
+        missed = (each.task for each in neighbours if each.reached is not None and frame.at - each.reached > UNHEARD)
+        return cls(frame.at, frame.status, tuple(missed))
+
+    def is_change(self, before: Milestone | None) -> bool:
+        """Decide whether anything is other than it was before."""
+        return before is None or (self.status, self.unheard) != (before.status, before.unheard)
