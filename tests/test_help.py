@@ -15,7 +15,10 @@ SHARED = [str(Path(__file__).parent / folder) for folder in ("harness", "e2e")]
 PROGRAMS = [
     *(f"bench/{name}.py" for name in ("console", "diagnosis", "probe", "stragglers")),
     *(f"bench/agents/{name}.py" for name in ("bench_agents", "bench_restarts")),
-    *(f"docs/{name}.py" for name in ("cells", "compat", "pictures", "versions")),
+    *(
+        f"docs/{name}.py"
+        for name in ("cells", "compat", "fault_table", "incident_table", "pictures", "programs", "versions")
+    ),
     "demo_cluster.py",
 ]
 

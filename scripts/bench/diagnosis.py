@@ -77,7 +77,7 @@ def measure(workers: int, rate: int, seconds: int) -> Cost:
         frames = list(second_of_frames(workers, rate, second, 1.3 if second >= SETTLED + seconds // 2 else 1.0))
         begin = time.thread_time()
         for name, frame in frames:
-            diagnostician.fold(name, frame)
+            diagnostician.observe(name, frame)
         between = time.thread_time()
         findings = diagnostician.diagnose(second + 1.0)
         end = time.thread_time()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tfscale.console.analysis.phase_simulation import Noise, Simulation
-from tfscale.console.analysis.restarts.step_rate import Change, RateBlocks, StepRate
+from tfscale.console.analysis.restarts.step_rate import Change, RateHistory, StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 
 CLUSTERS = ((1, 20.0), (2, 0.5), (2, 5.0), (2, 200.0), (4, 50.0), (8, 20.0), (32, 10.0))
@@ -42,8 +42,8 @@ def changes(workers: int, rate: float, noise: Noise, seed: int) -> list[Change]:
 
 
 def rate_of(ends: Floats) -> StepRate:
-    blocks = RateBlocks()
-    blocks.take(ends)
+    blocks = RateHistory()
+    blocks.append(ends)
     rate = blocks.rate()
     assert rate is not None
     return rate

@@ -76,7 +76,7 @@ def watch(simulation: Simulation) -> Named:
         diagnostician.note_link(task, True, 0.0)
     seen: dict[tuple[str, float], float] = {}
     for task, frame in simulation.frames():
-        diagnostician.fold(task, frame)
+        diagnostician.observe(task, frame)
         if task == tasks[-1]:
             for diagnosis in diagnostician.diagnose(frame.at).diagnoses:
                 if diagnosis.kind == "straggler":

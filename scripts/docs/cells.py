@@ -9,9 +9,6 @@ stderr; ends with 1 where there is one.
 
 from __future__ import annotations
 
-import argparse
-import json
-import signal
 import sys
 from pathlib import Path
 
@@ -21,19 +18,18 @@ sys.path[:0] = [str(SHARED / "harness"), str(SHARED / "e2e")]
 from cells.cell_group import run_group  # noqa: E402
 from cells.cell_judge import judged  # noqa: E402
 from cells.cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops  # noqa: E402
+from table_command import leave_by_exception, read_results, table_parser, write_results  # noqa: E402
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, help="JSON file to which results are added")
+    parser = table_parser(__doc__)
     parser.add_argument("--strategy", nargs="+", choices=STRATEGIES, default=STRATEGIES)
     parser.add_argument("--loop", nargs="+", choices=LOOPS, default=LOOPS)
     parser.add_argument("--keras", nargs="+", choices=KERAS, default=list(KERAS))
     parser.add_argument("--verbose", action="store_true", help="each delay on stderr, and the log of a failed program")
     chosen = parser.parse_args()
-    # Leave by an exception, so that programs are ended and namespaces removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    results = json.loads(chosen.results.read_text()) if chosen.results and chosen.results.exists() else {}
+    leave_by_exception()
+    results = read_results(chosen.results)
     for strategy in chosen.strategy:
         for keras in chosen.keras:
             run(
@@ -43,8 +39,7 @@ def main() -> int:
                 results,
                 chosen.verbose,
             )
-            if chosen.results:
-                chosen.results.write_text(json.dumps(results, indent=1))
+            write_results(chosen.results, results)
     for keras in chosen.keras:
         print(table(keras, results))
     return 1 if any(result["problems"] for result in results.values()) else 0

@@ -8,8 +8,6 @@ under tfscale than on one device.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import sys
@@ -21,6 +19,7 @@ sys.path[:0] = SOURCES
 os.environ["PYTHONPATH"] = os.pathsep.join(SOURCES)
 
 from compat_run import KERAS, KERAS_3, LEFT_BROKEN, STRATEGIES, Outcome, error, run  # noqa: E402
+from table_command import read_results, table_parser, write_results  # noqa: E402
 
 SEEN = ("mirrored", "multi_worker", "parameter_server")
 REFERENCE, KERAS_3_REFERENCE = "one_device tf_keras stock", "one_device keras 3 stock"
@@ -29,21 +28,19 @@ Results = dict[str, dict[str, Outcome]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, help="JSON file to which results are added")
+    parser = table_parser(__doc__)
     parser.add_argument("--strategy", nargs="*", choices=STRATEGIES, default=list(STRATEGIES))
     parser.add_argument("--keras", nargs="+", choices=KERAS, default=list(KERAS))
     parser.add_argument("--side", nargs="+", choices=("stock", "tfscale"), default=["stock", "tfscale"])
     chosen = parser.parse_args()
-    results: Results = json.loads(chosen.results.read_text()) if chosen.results and chosen.results.exists() else {}
+    results: Results = read_results(chosen.results)
     for strategy in chosen.strategy:
         for keras in chosen.keras:
             for side in chosen.side:
                 if strategy != "one_device" or side == "stock":
                     results[f"{strategy} {keras} {side}"] = run(strategy, keras, repaired=side == "tfscale")
                     print(f"{strategy} {keras} {side}: done", file=sys.stderr, flush=True)
-                    if chosen.results:
-                        chosen.results.write_text(json.dumps(results, indent=1))
+                    write_results(chosen.results, results)
     if REFERENCE in results and KERAS_3_REFERENCE in results:
         results[REFERENCE] |= {task: results[KERAS_3_REFERENCE][task] for task in KERAS_3}
     if REFERENCE not in results:

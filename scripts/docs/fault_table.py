@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from typing import Any
 from faults.catalogue import chosen, faults
 from faults.fault import Fault
 from faults.judge import Verdict, judge
+from table_command import cut, leave_by_exception, table_parser, table_row
 
 HEAD = """\
 | fault | expected | seen | steps lost | after (s) | first sentence 3 s later | as expected |
@@ -27,32 +26,27 @@ RESULTS = Path(__file__).parents[2] / "tests/e2e/faults/results.json"
 
 def main() -> int:
     """Print a row for each fault as it has happened; return 1 if one is not as expected."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="faults whose kind and name hold these")
-    parser.add_argument("--list", action="store_true", help="only name them")
+    parser = table_parser(__doc__, "words that the kind and name of a fault hold", RESULTS)
     parser.add_argument("--json", action="store_true", help="a line of JSON for each instead of the table")
-    parser.add_argument("--keep", action="store_true", help=f"keep the results in {RESULTS.name}, beside the faults")
-    parser.add_argument("--rest", action="store_true", help="only those that have no result there")
+    parser.add_argument("--rest", action="store_true", help=f"only those that have no result in {RESULTS.name}")
     parser.add_argument("--markdown", action="store_true", help="run nothing: the table of the kept results")
     parser.add_argument("--restarts", type=int, default=100, metavar="N", help="restarts in a row (100)")
     parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="random inputs (100000)")
     flags = parser.parse_args()
     os.environ |= {"FAULTS_RESTARTS": str(flags.restarts), "FAULTS_INPUTS": str(flags.inputs)}
-    kept = _read() if flags.rest else {}
-    rows = [(kind, fault) for kind, fault in chosen(flags.only) if _name(kind, fault) not in kept]
+    kept = _by_name(RESULTS) if flags.rest else {}
+    rows = [(kind, fault) for kind, fault in chosen(flags.names) if _name(kind, fault) not in kept]
     if flags.list:
         print(*(_name(kind, fault) for kind, fault in rows), sep="\n")
         return 0
     if flags.markdown:
-        print(HEAD, *_kept_rows(_read()), sep="\n")
+        print(HEAD, *_kept_rows(_by_name(flags.results or RESULTS)), sep="\n")
         return 0
-    # Of a job in the background SIGINT is ignored, and by all that it starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    return _run(rows, flags.json, flags.keep)
+    leave_by_exception()
+    return _run(rows, flags.json, flags.results)
 
 
-def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, is_kept: bool) -> int:
+def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, kept: Path | None) -> int:
     if not as_json:
         print(HEAD)
     number = wrong = skipped = 0
@@ -60,8 +54,8 @@ def _run(rows: Sequence[tuple[str, Fault]], as_json: bool, is_kept: bool) -> int
         record = _record(kind, verdict)
         print(json.dumps(record, ensure_ascii=False) if as_json else _row(record), flush=True)
         number, wrong, skipped = number + 1, wrong + bool(record["faults"]), skipped + bool(record["skipped"])
-        if is_kept:
-            _write(_read() | {record["fault"]: record})
+        if kept:
+            _write(kept, _by_name(kept) | {record["fault"]: record})
     print(f"{number} faults, {wrong} not as expected, {skipped} skipped", file=sys.stderr)
     return min(wrong, 1)
 
@@ -90,23 +84,18 @@ def _row(record: dict[str, Any]) -> str:
     after = "-" if record["recovered"] is None else str(record["recovered"])
     fits = "-" if record["skipped"] else f"**no**: {'; '.join(record['faults'])}" if record["faults"] else "yes"
     cells = (record["does"], record["expected"], seen, record["lost"], after, record["sentence"], fits)
-    return f"| {' | '.join(_cell(text) for text in cells)} |"
+    return table_row(*(cut(" ".join(text.split()), _LONGEST) for text in cells))
 
 
-def _cell(text: str) -> str:
-    line = " ".join(text.replace("|", "/").split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+def _by_name(path: Path) -> dict[str, Any]:
+    return {record["fault"]: record for record in json.loads(path.read_text())} if path.exists() else {}
 
 
-def _read() -> dict[str, Any]:
-    return {record["fault"]: record for record in json.loads(RESULTS.read_text())}
-
-
-def _write(kept: dict[str, Any]) -> None:
+def _write(path: Path, kept: dict[str, Any]) -> None:
     """Write the results in the order of the faults, without those of faults that are gone."""
     ordered = [kept[name] for name in (_name(kind, fault) for kind, fault in faults()) if name in kept]
     lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in ordered)
-    RESULTS.write_text(f"[\n{lines}\n]\n")
+    path.write_text(f"[\n{lines}\n]\n")
 
 
 def _kept_rows(kept: dict[str, Any]) -> list[str]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from table_command import table_parser, table_row
 from user_programs.program_kinds import KERAS, Program, judge, programs
 
 
 def main() -> int:
     """Print a line for each program and Keras as it ends; return 1 if there was a fault."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kind, or kind.program; default: all")
+    parser = table_parser(__doc__, "kinds, or kind.program")
     parser.add_argument("--keras", choices=[*KERAS, "none"], help="only with this Keras")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="programs that run at the same time (1)")
-    parser.add_argument("--list", action="store_true", help="only name them")
     chosen = parser.parse_args()
     cases = [
         (program, keras)
@@ -34,7 +32,7 @@ def main() -> int:
         found = [(case, pool.submit(_judge, *case)) for case in cases]
         for (program, keras), future in found:
             cell = "; ".join(future.result()) or ("not measured, and said" if program.said else "yes")
-            print(f"| `{program}` | {keras} | {program.workers} | {cell} |", flush=True)
+            print(table_row(f"`{program}`", keras, str(program.workers), cell), flush=True)
     failed = sum(bool(future.result()) for _, future in found)
     print(f"{len(cases)} programs, {failed} with faults", file=sys.stderr)
     return min(failed, 1)

@@ -275,7 +275,7 @@ class FakeAnalysis:
         self.left: set[str] = set()
         self.described: dict[str, Description] = {}
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         self.frames.append((task, frame))
 
     def describe(self, task: str, description: Description) -> None:

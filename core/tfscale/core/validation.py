@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.errors import UsageError
@@ -14,6 +15,7 @@ LATEST = 253_402_300_800.0
 LARGEST = 1 << 53
 """Largest number of a step: greater ones are not exact in JSON, and no training comes near."""
 _COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
+_columns = attrgetter(*_COLUMNS)
 
 
 def is_moment(at: float) -> bool:
@@ -38,12 +40,13 @@ def check_time(at: float) -> None:
 
 def check_steps(batch: StepBatch) -> None:
     """Raise ValueError where a batch's reporter or subject is not a task, or its columns differ in length."""
-    for name in (batch.subject, batch.reporter):
+    for name in {batch.subject, batch.reporter}:
         check_subject(name)
-    for name in _COLUMNS:
-        length = len(getattr(batch, name))
-        if length and length != len(batch.sequence):
-            raise ValueError(f"steps of {batch.subject}: {len(batch.sequence)} in all, {length} in column {name}")
+    count = len(batch.sequence)
+    lengths = list(map(len, _columns(batch)))
+    if not set(lengths) <= {0, count}:
+        name, length = next(pair for pair in zip(_COLUMNS, lengths, strict=True) if pair[1] not in (0, count))
+        raise ValueError(f"steps of {batch.subject}: {count} in all, {length} in column {name}")
 
 
 def check_counts(counts: Sequence[int]) -> None:

@@ -46,7 +46,7 @@ def told(run: Cluster, watch: SlowdownWatch, name: str) -> list[tuple[float, str
     for second in range(1, int(run.end[-1]) + 1):
         stop = int(np.searchsorted(run.end, second, side="right"))
         steps = AlignedSteps(subjects, np.arange(seen, stop), run.end[seen:stop], run.phases[:, seen:stop])
-        watch.fold(Spell((name,), 1, Work()), steps, lambda: identity)
+        watch.compare(Spell((name,), 1, Work()), steps, lambda: identity)
         seen = stop
         for each in watch.open:
             if each.begin != begun:

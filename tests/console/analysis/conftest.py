@@ -48,7 +48,7 @@ def names(diagnostician: Callable[[int], Diagnostician]) -> Callable[[Simulation
         observer = diagnostician(simulation.workers)
         seen: dict[tuple[str, float], float] = {}
         for task, frame in simulation.frames():
-            observer.fold(task, frame)
+            observer.observe(task, frame)
             if task == f"worker:{simulation.workers - 1}":
                 for each in observer.diagnose(frame.at).diagnoses:
                     if each.kind == "straggler":

@@ -25,7 +25,7 @@ MakeFrame = Callable[..., Frame]
 def play(observer: Diagnostician, simulation: Simulation) -> Findings:
     findings = observer.diagnose(0.0)
     for task, frame in simulation.frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == f"worker:{simulation.workers - 1}":
             findings = observer.diagnose(frame.at)
     return findings
@@ -61,7 +61,7 @@ def test_counters_are_decoded_of_the_first_frame_alone(
     for second in range(1, 40):
         sent = frame(float(second), host=host, gpus=(GpuSample(0, "GPU-1", "A100"),), probe=probe)
         arrived = frames.frame(frames.frame_message(sent).SerializeToString())
-        observer.fold("worker:0", arrived)
+        observer.observe("worker:0", arrived)
         assert {each is arrived.counters for each in decoded} == ({True} if second == 1 else set())
         assert (arrived.cores, arrived.gpu_count) == (sent.cores, sent.gpu_count) == (1.5, 1)
         decoded.clear()
@@ -75,7 +75,7 @@ def test_the_first_seconds_are_called_too_short_unless_the_agents_have_kept_the_
     assert early.short_history is not None
     late = diagnostician(2)
     for worker in ("worker:0", "worker:1"):
-        late.fold(worker, frame(20.0, batch(worker, 0, 400)))
+        late.observe(worker, frame(20.0, batch(worker, 0, 400)))
     assert late.diagnose(20.0).headline.startswith("healthy: 2 workers in step, ")
 
 
@@ -113,7 +113,7 @@ def test_who_looks_slow_is_shown_before_it_is_named_and_is_no_diagnosis(diagnost
     suspects: dict[float, str | None] = {}
     named = []
     for task, frame in simulation.frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == "worker:7":
             findings = observer.diagnose(frame.at)
             suspects[frame.at] = findings.suspect and findings.suspect.subject
@@ -133,7 +133,7 @@ def test_a_straggler_ends_once_when_its_gang_restarts(
     assert of_kind(play(observer, Simulation(2, 20.0, 30.0, slow=(Slow(1, extra=0.06),))), "straggler")
     for worker in ("worker:0", "worker:1"):
         anew = batch(worker, 0, 10, generation=2, end=[30.0 + 0.05 * step for step in range(1, 11)])
-        observer.fold(worker, frame(31.0, anew, status=status(generation=2)))
+        observer.observe(worker, frame(31.0, anew, status=status(generation=2)))
     (ended,) = observer.diagnose(31.0).diagnoses
     assert (ended.subject, ended.end) == ("worker:1", 31.0)
     assert observer.diagnose(32.0).diagnoses == ()
@@ -149,9 +149,9 @@ def test_before_any_frame_nothing_is_known(cluster: Callable[[int], ClusterSpec]
 def test_unknown_phases_are_unknown_and_name_nobody(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
     observer = diagnostician(2)
     for second in range(30):
-        observer.fold("worker:0", frame(second + 1.0, batch("worker:0", 20 * second, 20)))
+        observer.observe("worker:0", frame(second + 1.0, batch("worker:0", 20 * second, 20)))
         lost = batch("worker:1", 20 * second, 20, compute=[math.nan] * 20, input=[])
-        observer.fold("worker:1", frame(second + 1.0, lost))
+        observer.observe("worker:1", frame(second + 1.0, lost))
         findings = observer.diagnose(second + 1.0)
     assert findings.diagnoses == ()
     assert findings.steps_per_second == pytest.approx(20.0)
@@ -167,8 +167,8 @@ def test_late_missing_and_repeated_frames_name_nobody(diagnostician: Make) -> No
     frames = list(Simulation(2, 20.0, 60.0).frames())
     for index, (task, frame) in enumerate(frames):
         if index % 7:
-            observer.fold(*frames[max(0, index - 3)])
-            observer.fold(task, frame)
+            observer.observe(*frames[max(0, index - 3)])
+            observer.observe(task, frame)
         assert of_kind(observer.diagnose(frame.at), "straggler") == []
 
 
@@ -178,7 +178,7 @@ def test_an_agent_that_is_gone_does_not_stop_the_others_from_being_judged(diagno
         if task == "worker:3" and frame.at > 20.0:
             observer.note_link("worker:3", False, frame.at)
         else:
-            observer.fold(task, frame)
+            observer.observe(task, frame)
         findings = observer.diagnose(frame.at)
     assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:1"]
 
@@ -186,7 +186,7 @@ def test_an_agent_that_is_gone_does_not_stop_the_others_from_being_judged(diagno
 @pytest.mark.parametrize("first", range(5))
 def test_the_first_workers_of_many_may_be_any(diagnostician: Make, frame: MakeFrame, batch: Batch, first: int) -> None:
     observer = diagnostician(320)
-    observer.fold(f"worker:{first}", frame(5.1, batch(f"worker:{first}", 0, 100)))
+    observer.observe(f"worker:{first}", frame(5.1, batch(f"worker:{first}", 0, 100)))
     findings = observer.diagnose(5.1)
     assert (list(findings.subjects), findings.diagnoses) == ([f"worker:{first}"], ())
 
@@ -197,7 +197,7 @@ def test_replicas_of_one_task_are_compared_with_each_other(diagnostician: Make, 
         first = 20 * second
         fast = batch("worker:0/replica:0", first, 20, reduce=[0.03] * 20)
         slow = batch("worker:0/replica:1", first, 20, compute=[0.03] * 20)
-        observer.fold("worker:0", frame(second + 1.0, fast, slow))
+        observer.observe("worker:0", frame(second + 1.0, fast, slow))
         findings = observer.diagnose(second + 1.0)
     assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:0/replica:1"]
     assert findings.step_time == pytest.approx(0.07)
@@ -208,15 +208,15 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
     diagnostician: Make, frame: MakeFrame, batch: Batch, died: Callable[..., TaskStatus]
 ) -> None:
     observer = diagnostician(2)
-    observer.fold("worker:0", frame(40.0))
+    observer.observe("worker:0", frame(40.0))
     observer.note_link("worker:1", False, 5.0)
     (late,) = observer.diagnose(40.0).diagnoses
     assert (late.kind, late.subject) == ("not_started", "worker:1")
 
     observer.note_link("worker:1", True, 41.0)
     for worker, inside in (("worker:0", Collective(20, 19)), ("worker:1", Collective(19, 19))):
-        observer.fold(worker, frame(42.0, batch(worker, 800, 20)))
-        observer.fold(worker, frame(110.0, collective=inside))
+        observer.observe(worker, frame(42.0, batch(worker, 800, 20)))
+        observer.observe(worker, frame(110.0, collective=inside))
     findings = observer.diagnose(110.0)
     assert [(each.kind, each.subject, each.end) for each in findings.diagnoses] == [
         ("hang", "worker:1", None),
@@ -224,7 +224,7 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
     ]
     assert (findings.steps_per_second, findings.step_time) == (0.0, None)
 
-    observer.fold("worker:1", frame(120.0, status=died(119.0, signal=9)))
+    observer.observe("worker:1", frame(120.0, status=died(119.0, signal=9)))
     observer.diagnose(120.0)
     findings = observer.diagnose(124.0)
     assert [each.subject for each in of_kind(findings, "crash")] == ["worker:1"]
@@ -233,8 +233,8 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
 
 def test_unknown_tasks_and_subjects_are_left_out(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
     observer = diagnostician(1)
-    observer.fold("worker:7", frame(1.0))
-    observer.fold("worker:0", frame(1.0, batch("worker:8", 0, 20), batch("nonsense", 0, 20)))
+    observer.observe("worker:7", frame(1.0))
+    observer.observe("worker:0", frame(1.0, batch("worker:8", 0, 20), batch("nonsense", 0, 20)))
     observer.note_link("worker:7", True, 1.0)
     assert observer.diagnose(1.0).subjects == {}
 
@@ -248,7 +248,7 @@ def test_a_slow_replica_is_named_and_not_its_task_as_well(diagnostician: Make, f
             lags = (fast, slow) if index else (fast, fast)
             replicas = [batch(f"worker:{index}/replica:{each}", first, 20, **lag) for each, lag in enumerate(lags)]
             whole = batch(f"worker:{index}", first, 20, **(slow if index else fast))
-            observer.fold(f"worker:{index}", frame(float(second), whole, *replicas))
+            observer.observe(f"worker:{index}", frame(float(second), whole, *replicas))
         findings = observer.diagnose(float(second))
     assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:1/replica:1"]
 
@@ -269,7 +269,7 @@ def test_steps_that_reduce_nothing_have_a_step_time(diagnostician: Make, frame: 
     observer = diagnostician(1)
     for second in range(1, 11):
         steps = batch("worker:0", 20 * (second - 1), 20, reduce=[])
-        observer.fold("worker:0", frame(float(second), steps))
+        observer.observe("worker:0", frame(float(second), steps))
         findings = observer.diagnose(float(second))
     assert findings.step_time == pytest.approx(0.04)
     assert findings.steps_per_second == pytest.approx(20, rel=0.01)
@@ -282,7 +282,7 @@ def test_steps_that_cannot_be_cut_into_phases_have_a_step_time(
     observer = diagnostician(1)
     for second in range(1, 11):
         whole = batch("worker:0", 20 * (second - 1), 20, reduce=[], update=[], compute=[math.nan] * 20)
-        observer.fold("worker:0", frame(float(second), whole))
+        observer.observe("worker:0", frame(float(second), whole))
         findings = observer.diagnose(float(second))
     assert findings.step_time == findings.subjects["worker:0"].step_time == pytest.approx(0.05)
 
@@ -297,7 +297,7 @@ def several_replicas(observer: Diagnostician, frame: MakeFrame, batch: Batch, la
                 batch(name, 20 * (second - 1), 20, compute=[lag] * 20, reduce=[step - lag] * 20)
                 for name, lag in zip(names, [max(own), *own], strict=True)
             ]
-            observer.fold(f"worker:{index}", frame(float(second), *batches))
+            observer.observe(f"worker:{index}", frame(float(second), *batches))
         findings = observer.diagnose(float(second))
     return findings
 

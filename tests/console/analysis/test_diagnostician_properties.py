@@ -45,7 +45,7 @@ def watch(spec: ClusterSpec, frames: Iterable[tuple[str, Frame]]) -> list[Findin
         if frame.sequence > now:
             now = frame.sequence
             said.append(observer.diagnose(float(now)))
-        observer.fold(task, frame)
+        observer.observe(task, frame)
     return [*said, observer.diagnose(now + 1.0)]
 
 

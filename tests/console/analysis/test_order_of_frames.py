@@ -48,7 +48,7 @@ def watched_live(frames: Frames) -> Findings:
         if frame.sequence > now:
             now = frame.sequence
             watching.diagnose(float(now))
-        watching.fold(task, frame)
+        watching.observe(task, frame)
     return watching.diagnose(SECONDS + 1.0)
 
 
@@ -68,7 +68,7 @@ def watched_late(frames: Frames, random: Random, whole_backlogs: bool) -> Findin
     if not whole_backlogs:
         random.shuffle(turns)
     for task in turns:
-        watching.fold(task, backlogs[task].pop(0))
+        watching.observe(task, backlogs[task].pop(0))
         if random.random() < 0.02:
             watching.diagnose(SECONDS + 1.0)
     for second in (1.0, 2.0):

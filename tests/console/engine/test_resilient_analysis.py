@@ -18,10 +18,10 @@ class Failing(fakes.FakeAnalysis):
 
     is_broken = False
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         if self.is_broken:
             raise KeyError(task)
-        super().fold(task, frame)
+        super().observe(task, frame)
 
     def diagnose(self, now: float) -> Findings:
         if self.is_broken:

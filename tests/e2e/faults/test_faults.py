@@ -28,7 +28,7 @@ def test_every_fault_has_a_name_of_its_own() -> None:
 
 
 def test_every_fault_has_a_result_that_is_as_expected() -> None:
-    """`scripts/faults --rest --keep` adds what is missing."""
+    """`scripts/faults --rest --results` adds what is missing."""
     kept = {record["fault"]: record for record in json.loads(Path(__file__).with_name("results.json").read_text())}
     assert list(kept) == [f"{kind}: {fault.name}" for kind, fault in faults()]
     assert [name for name, record in kept.items() if record["faults"] or not record["at"]] == []

@@ -33,7 +33,7 @@ def test_parts_are_told_as_they_were_asked_for() -> None:
         ("shuffle=0", "one-device", "shuffle=0: use a whole number from 1 on"),
         ("shuffle=auto", "one-device", "shuffle=auto: use a whole number from 1 on"),
         ("prefetch=-1", "one-device", "prefetch=-1: use a whole number from 1 on or auto"),
-        ("cache,cache", "one-device", "cache stands there twice"),
+        ("cache,cache", "one-device", "cache is given twice"),
         ("map=4", "one-device", "map and work need each other"),
         ("work=4", "one-device", "map and work need each other"),
         ("auto-shard=file", "multi-worker", "are arrays and in no files"),

@@ -100,7 +100,12 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_without_tensorflow(made: P
     ("text", "tasks", "address", "said"),
     [
         ("service=2", {"worker": 2}, "", "service=2: this cluster has none: add a dispatcher and dataworkers"),
-        ("service=2", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "service=2: this cluster has 3 dataworkers"),
+        (
+            "service=2",
+            {"worker": 2, "dispatcher": 1, "dataworker": 3},
+            "",
+            "service=2: this cluster has 3 dataworkers: write service=3",
+        ),
         ("cache", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "has a tf.data service: ask for it"),
         ("cache", {"worker": 2}, "grpc://10.0.0.6:2222", "has a tf.data service: ask for it"),
     ],

@@ -52,7 +52,7 @@ def test_the_plan_has_what_was_given_and_defaults_for_the_rest() -> None:
         ({"program": "mlp", "examples": 9}, "--examples 9: at least 10, since a tenth is held out"),
         ({"with": "nothing=1"}, "no technique 'nothing'"),
         ({"steps": 10**20}, "--steps 1(0+): at most 2147483647"),
-        ({"slow": ["worker:0=1ms", "worker:0=2ms"]}, "--slow worker:0: stands there twice"),
+        ({"slow": ["worker:0=1ms", "worker:0=2ms"]}, "--slow worker:0 is given twice"),
         ({"slow": ["worker:1=1.2.3ms"]}, "is not a delay"),
         ({"slow": ["60ms"]}, "write TASK=DELAY"),
         ({"slow": ["worker:1=60"]}, "is not a delay"),
@@ -114,7 +114,7 @@ def test_techniques_are_read_with_their_values_in_order() -> None:
     ("given", "environment", "said"),
     [
         ({"with": "schedule=1,warm-up=2"}, {}, r"--with schedule,warm-up: not together.*\(learning_rate\)"),
-        ({"with": "mixed,mixed"}, {}, "mixed stands there twice"),
+        ({"with": "mixed,mixed"}, {}, "mixed is given twice"),
         ({"with": "mixed"}, {"TF_USE_LEGACY_KERAS": "1"}, "--with mixed: not with tf_keras: needs Keras 3"),
         ({"with": "mixed", "loop": "custom"}, {}, "--with mixed: not with custom: only fit"),
         ({"with": "mixed", "strategy": "tpu"}, {}, "--with mixed: not with tpu: has its own"),

@@ -36,7 +36,7 @@ def test_a_name_says_the_format_and_stands_there_once() -> None:
     said = r"--save model.pb: end the name in .keras, .h5 or .weights.h5, or name a folder for a SavedModel"
     with pytest.raises(UsageError, match=said):
         check_names([Path("model.pb")])
-    with pytest.raises(UsageError, match=r"--save model.keras: stands there twice"):
+    with pytest.raises(UsageError, match=r"--save model.keras is given twice"):
         check_names([Path("model.keras"), Path("model.keras")])
 
 

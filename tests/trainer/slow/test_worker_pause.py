@@ -25,7 +25,7 @@ def test_a_slow_worker_is_read_and_mistakes_are_told() -> None:
     check_workers([(1, delay)], 2)
     with pytest.raises(UsageError, match=r"^--slow worker:1: the workers are 0 to 0$"):
         check_workers([(1, delay)], 1)
-    with pytest.raises(UsageError, match=r"^--slow worker:1: stands there twice$"):
+    with pytest.raises(UsageError, match=r"^--slow worker:1 is given twice$"):
         check_workers([(1, delay), (0, delay), (1, delay)], 2)
 
 

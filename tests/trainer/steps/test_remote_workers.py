@@ -1,6 +1,7 @@
 """Accounts that a chief keeps of its workers."""
 
 import time
+from collections import deque
 
 import pytest
 from tfscale.core.records.step_batch import ServerTraffic, WorkerFunctions
@@ -94,3 +95,19 @@ def test_what_was_not_read_is_due_after_a_while_and_settles_when_it_was(workers:
     begin = time.monotonic()
     workers.settle(5.0)
     assert time.monotonic() - begin < 1.0
+
+
+def test_a_worker_has_been_read_only_once_its_records_can_be_drained(workers: Workers) -> None:
+    """Another thread drains them as soon as nothing is unread, at the end of the process for the last time."""
+    busy, unread = account(workers, 0), []
+
+    class Records(deque):  # type: ignore[type-arg]
+        def append(self, records: object) -> None:
+            unread.append(busy.unread)
+            super().append(records)
+
+    busy.fresh = Records()
+    with busy.executing(counted=True):
+        pass
+    busy.collected([], 0)
+    assert unread == [True] and not busy.unread

@@ -79,5 +79,5 @@ class Detector:
         raise NotImplementedError
 
     def explain(self, view: ClusterView) -> list[Diagnosis]:
-        """Return all that the detectors have found, with an explanation by this one where it has any."""
+        """Return the findings of all detectors; this detector adds its explanation to some."""
         return view.found

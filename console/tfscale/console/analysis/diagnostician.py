@@ -43,11 +43,11 @@ class Diagnostician:
         self._open = OpenDiagnoses()
         self._pace_drop = PaceDrop()
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
         if task not in self._tasks:
             return
-        self._tasks[task].fold(frame)
+        self._tasks[task].observe(frame)
         for observe in self._observers:
             observe(task, frame)
 

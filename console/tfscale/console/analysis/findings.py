@@ -82,7 +82,7 @@ def is_calm(diagnosis: Diagnosis) -> bool:
 
 
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
-    """Decide whether this is the end of a stillness that one of `diagnoses` goes on with: it is not over."""
+    """Decide whether a stillness has ended because a hang among `diagnoses` goes on with it."""
     if diagnosis.kind != "still" or diagnosis.end is None:
         return False
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)

@@ -22,7 +22,7 @@ class _Open:
     """Sums of a straggler's figures so far; None for other kinds."""
 
     def ended(self, end: float) -> Diagnosis:
-        """Return what it was: at its most severe, and not what was left of it last."""
+        """Return the ended diagnosis with the words and the severity of its worst moment."""
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
             return self.past.over(last, end)
@@ -38,7 +38,7 @@ class OpenDiagnoses:
     def update(
         self, current: Iterable[Diagnosis], now: float, recovered: Mapping[str, float] | None = None
     ) -> tuple[Diagnosis, ...]:
-        """Return the diagnoses that hold now, each with the begin that it was opened with, and those that have ended.
+        """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
         seconds, by subject).

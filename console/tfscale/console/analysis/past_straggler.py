@@ -15,7 +15,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, duration, listing, times
 
 _WORSE = 1.25
-"""Worst over mean ratio from which on the worst is told, too (chosen)."""
+"""Worst over mean ratio from which on the worst is told, too: below, both would read as the same number twice."""
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ class StepGroups(Detector):
 
     def observe(self, task: str, frame: Frame) -> None:
         """Put the steps of a frame into the groups of their subjects."""
-        self._workers.pauses.note(task, frame.activities)
+        self._workers.pauses.note_activities(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:

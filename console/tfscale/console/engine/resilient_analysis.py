@@ -22,9 +22,9 @@ class ResilientAnalysis:
         self._report = report
         self._reported: set[str] = set()
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         try:
-            self._analysis.fold(task, frame)
+            self._analysis.observe(task, frame)
         except Exception as error:
             self._report_once(_description(error))
 

@@ -52,8 +52,7 @@ def _varint(number: int) -> bytes:
 
 def column(kind: str, data: bytes) -> array[float]:
     """Return the numbers of a packed field of float (`f`) or double (`d`). Raises ValueError where one is cut."""
-    values: array[float] = array("d" if kind == "d" else "f")
-    values.frombytes(data)
+    values: array[float] = array("d", data) if kind == "d" else array("f", data)
     if sys.byteorder == "big":
         values.byteswap()
     return values

@@ -96,7 +96,7 @@ def watch(spec: ClusterSpec, memory: Memory | None, *attempts: Attempt) -> list[
             observer.note_link(f"worker:{index}", True, attempt.begin)
             observer.describe(f"worker:{index}", attempt.description(f"worker:{index}"))
         for task, frame in attempt.frames():
-            observer.fold(task, frame)
+            observer.observe(task, frame)
             if task == f"worker:{attempt.workers - 1}":
                 for each in observer.diagnose(frame.at).diagnoses:
                     if each.kind == "slowdown":
@@ -217,7 +217,7 @@ def test_the_first_half_minute_of_an_attempt_is_nobodys_baseline(cluster: Cluste
     observer = Diagnostician(cluster(1), baselines=memory)
     observer.note_link("worker:0", True, 0.0)
     for task, frame in simulation.frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         assert [each.kind for each in observer.diagnose(frame.at).diagnoses] == []
     assert memory.kept == []
 
@@ -230,7 +230,7 @@ def test_a_smaller_last_batch_does_not_make_another_spell(cluster: Cluster) -> N
     for task, frame in Attempt().frames():
         assert frame.probe is not None
         batch = 17 if int(frame.at) % 20 == 0 else 64
-        observer.fold(task, replace(frame, probe=replace(frame.probe, examples_per_step=batch)))
+        observer.observe(task, replace(frame, probe=replace(frame.probe, examples_per_step=batch)))
         observer.diagnose(frame.at)
     assert [(each.facts.work.batch, each.blocks >= 30) for each in memory.kept] == [(64, True)]
 
@@ -243,7 +243,7 @@ def test_without_a_description_nothing_is_kept_and_nothing_asked(cluster: Cluste
     observer = Diagnostician(cluster(1), baselines=Unasked())
     observer.note_link("worker:0", True, 0.0)
     for task, frame in Attempt().frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         observer.diagnose(frame.at)
 
 
@@ -255,7 +255,7 @@ def test_a_slowdown_is_measured_on_beside_a_straggler(cluster: Cluster) -> None:
         observer.note_link(f"worker:{index}", True, 0.0)
     open_at: dict[str, list[float]] = {"slowdown": [], "straggler": []}
     for task, frame in Simulation(4, 10.0, 190.0, slow=(*slow, *back, Slow(2, 2.0, begin=125.0))).frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == "worker:3":
             for each in observer.diagnose(frame.at).diagnoses:
                 if each.end is None and each.kind in open_at:
@@ -274,7 +274,7 @@ def test_who_gets_the_whole_backlog_at_once_is_told_as_who_was_there(cluster: Cl
     late.note_link("worker:0", True, 90_000.0)
     late.describe("worker:0", later.description("worker:0"))
     for task, frame in later.frames():
-        late.fold(task, frame)
+        late.observe(task, frame)
     late.diagnose(90_000.0 + SHORT)
     (told,) = [each for each in late.diagnose(90_001.0 + SHORT).diagnoses if each.kind == "slowdown"]
     assert told.evidence["ratio"] == pytest.approx(live.evidence["ratio"], rel=0.02)

@@ -26,7 +26,7 @@ def identity(*hosts: str, gpus: int = 0) -> RunIdentity:
     known = RunIdentity()
     for index, host in enumerate(hosts):
         known.describe(f"worker:{index}", description(host))
-        known.fold(f"worker:{index}", frame(gpus))
+        known.observe(f"worker:{index}", frame(gpus))
     return known
 
 
@@ -76,7 +76,7 @@ def test_where_the_model_is_not_known_the_folder_stands_for_it_else_the_run() ->
 
 def test_without_a_host_sample_or_a_description_there_is_no_key() -> None:
     known = RunIdentity()
-    known.fold("worker:0", frame())
+    known.observe("worker:0", frame())
     assert known.key(["worker:0"], PROBE) is None
     known = RunIdentity()
     known.describe("worker:0", description("a"))
@@ -85,7 +85,7 @@ def test_without_a_host_sample_or_a_description_there_is_no_key() -> None:
 
 def test_gpus_that_are_told_later_are_noted() -> None:
     known = identity("a")
-    known.fold("worker:0", frame(gpus=8))
+    known.observe("worker:0", frame(gpus=8))
     key = known.key(["worker:0"], PROBE)
     assert key is not None and key.hardware == "8 cores, 8 H100, 1 a host"
 

@@ -14,7 +14,7 @@ def watch(observer: Diagnostician, simulation: Simulation) -> list[Diagnosis]:
     """Return every diagnosis of such a run, as it was found last."""
     found: dict[tuple[str, str, float], Diagnosis] = {}
     for task, frame in simulation.frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == f"worker:{simulation.workers - 1}":
             found |= {(each.kind, each.subject, each.begin): each for each in observer.diagnose(frame.at).diagnoses}
     return list(found.values())

@@ -61,7 +61,7 @@ def watch(
     found: dict[tuple[str, float], Diagnosis] = {}
     for task, frame in Simulation(4, 20.0, 60.0, slow=slow).frames():
         ill = (task == SLOW or everybody) and frame.at >= 15.0
-        observer.fold(task, with_counters(task, frame, host if ill else None, gpu if ill else None, examples, gpus))
+        observer.observe(task, with_counters(task, frame, host if ill else None, gpu if ill else None, examples, gpus))
         if task == "worker:3":
             for each in observer.diagnose(frame.at).diagnoses:
                 if each.kind == "straggler":
@@ -221,7 +221,7 @@ def test_a_cause_comes_late_but_does_not_change_with_every_look(diagnostician: M
     for task, frame in Simulation(4, 20.0, 90.0, slow=(COMPUTE,)).frames():
         pressed = task == SLOW and frame.at >= 30.0 and int(frame.at) % 7 > 1
         host = {"pressure": Pressure(0.5, 0.0, 0.0)} if pressed else None
-        observer.fold(task, with_counters(task, frame, host, None, 64, gpus=False))
+        observer.observe(task, with_counters(task, frame, host, None, 64, gpus=False))
         if task == "worker:3":
             told += [each for each in observer.diagnose(frame.at).diagnoses if each.kind == "straggler"]
     causes = [str(each.evidence["cause"]) for each in told]
@@ -240,7 +240,7 @@ def test_a_replica_is_not_slower_than_its_siblings_for_what_the_host_does(
         rows = {"first": 20 * second, "count": 20}
         fast = batch("worker:0/replica:0", **rows, reduce=[0.03] * 20)
         slow = batch("worker:0/replica:1", **rows, compute=[0.03] * 20)
-        observer.fold("worker:0", frame(second + 1.0, fast, slow, host=host, gpus=(HEALTHY_GPU,)))
+        observer.observe("worker:0", frame(second + 1.0, fast, slow, host=host, gpus=(HEALTHY_GPU,)))
         findings = observer.diagnose(second + 1.0)
     (straggler,) = [each for each in findings.diagnoses if each.kind == "straggler"]
     assert (straggler.subject, straggler.evidence["cause"]) == ("worker:0/replica:1", "device")
@@ -257,7 +257,7 @@ def test_an_imbalance_says_in_which_phase_it_lies(diagnostician: Make) -> None:
     for second in range(1, 90):
         low, high = end.searchsorted([second - 1, second])
         for worker in range(4):
-            observer.fold(f"worker:{worker}", made(worker, float(second), end, phases, int(low), int(high)))
+            observer.observe(f"worker:{worker}", made(worker, float(second), end, phases, int(low), int(high)))
         findings = observer.diagnose(float(second))
     (imbalance,) = [each for each in findings.diagnoses if each.kind == "imbalance"]
     assert (imbalance.evidence["phase"], imbalance.evidence["cause"]) == ("input", "input")

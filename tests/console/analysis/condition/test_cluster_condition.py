@@ -66,13 +66,13 @@ def test_an_agent_that_is_silent_keeps_nobody_from_saying_that_the_others_train(
 def second(observer: Diagnostician, make: MakeFrame, at: float, entered: dict[str, int], **changes: object) -> Findings:
     """Fold a second in which no step ends, and diagnose."""
     for name, count in entered.items():
-        observer.fold(name, make(at, collective=Collective(count, min(entered.values())), **changes))
+        observer.observe(name, make(at, collective=Collective(count, min(entered.values())), **changes))
     return observer.diagnose(at)
 
 
 def trained(observer: Diagnostician, workers: int, seconds: float = 30.0) -> None:
     for task, frame in Simulation(workers, 20.0, seconds).frames():
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == f"worker:{workers - 1}":
             observer.diagnose(frame.at)
 
@@ -103,7 +103,7 @@ def test_after_a_stillness_no_rate_of_before_it_is_told(
     assert found.headline == "2 tasks running, steps are made again"
     for worker in ("worker:0", "worker:1"):
         anew = batch(worker, 603, 10, end=[40.1 + 0.05 * step for step in range(10)])
-        observer.fold(worker, frame(41.0, anew, collective=Collective(613, 613)))
+        observer.observe(worker, frame(41.0, anew, collective=Collective(613, 613)))
     assert observer.diagnose(41.0).headline.startswith("healthy: 2 workers in step, 20 steps/s")
 
 
@@ -121,8 +121,10 @@ def test_work_without_steps_is_told_as_what_it_is_and_is_no_event(
     observer = diagnostician(2)
     trained(observer, 2)
     for at in range(31, 60):
-        observer.fold("worker:0", frame(float(at), activities=(Activity(kind, 30.0),), collective=Collective(60, 60)))
-        observer.fold("worker:1", frame(float(at), collective=Collective(61, 60)))
+        observer.observe(
+            "worker:0", frame(float(at), activities=(Activity(kind, 30.0),), collective=Collective(60, 60))
+        )
+        observer.observe("worker:1", frame(float(at), collective=Collective(61, 60)))
         found = observer.diagnose(float(at))
         assert found.diagnoses == ()
     assert found.headline.startswith(said) and found.headline.endswith("; worker:1 waits")
@@ -137,10 +139,10 @@ def test_a_clock_that_is_set_by_an_hour_is_no_hour_without_a_step(
         shift = by if at > 10 else 0.0
         ends = [at - 0.95 + 0.05 * step + (shift if at > 11 or step > 10 else 0.0) for step in range(20)]
         steps = batch("worker:0", 20 * (at - 1), 20, end=ends) if at != 11 else batch("worker:0", 200, 0)
-        observer.fold("worker:0", replace(frame(at + shift, steps), sequence=at))
+        observer.observe("worker:0", replace(frame(at + shift, steps), sequence=at))
         assert observer.diagnose(float(at)).headline.startswith(("healthy", "1 task running")), at
     for at in range(20, 40):
-        observer.fold("worker:0", replace(frame(at + by), sequence=at))
+        observer.observe("worker:0", replace(frame(at + by), sequence=at))
     assert observer.diagnose(39.0).headline.startswith("no step for 20 s")
 
 
@@ -153,7 +155,7 @@ def test_a_stop_teaches_nothing_about_normal_gaps(
         second(observer, frame, float(at), {"worker:0": 601, "worker:1": 600}, host=halted)
     for worker in ("worker:0", "worker:1"):
         anew = batch(worker, 603, 10, end=[50.1 + 0.05 * step for step in range(10)])
-        observer.fold(worker, frame(51.0, anew, collective=Collective(613, 613)))
+        observer.observe(worker, frame(51.0, anew, collective=Collective(613, 613)))
     assert observer.diagnose(51.0).condition.kind is Condition.TRAINING
     assert all(task.longest_gap < 1.0 for task in observer._tasks.values())
 
@@ -162,7 +164,7 @@ def test_while_tasks_start_their_full_processors_are_no_finding(diagnostician: M
     observer, busy = diagnostician(3), HostSample(1.0, 2, 6.0, 1, 2, 0, task=TaskUsage(1, 9, 2.0, 1))
     for at in range(1, 60):
         for index in range(3):
-            observer.fold(f"worker:{index}", frame(float(at), host=busy))
+            observer.observe(f"worker:{index}", frame(float(at), host=busy))
         found = observer.diagnose(float(at))
         assert found.diagnoses == () and found.headline == "3 tasks running, waiting for the first step"
 
@@ -173,7 +175,7 @@ def test_once_a_stillness_is_an_event_no_limit_of_before_is_open(
     observer = diagnostician(2)
     for at in range(1, 41):
         for worker in ("worker:0", "worker:1"):
-            observer.fold(worker, frame(float(at), batch(worker, 20 * (at - 1), 20, reduce=[0.06] * 20)))
+            observer.observe(worker, frame(float(at), batch(worker, 20 * (at - 1), 20, reduce=[0.06] * 20)))
         found = observer.diagnose(float(at))
     assert [each.kind for each in found.diagnoses] == ["saturation"]
     assert found.headline.startswith("communication-bound")
@@ -189,8 +191,8 @@ def test_after_a_death_the_one_that_lingers_is_not_bound_by_communication(
     observer = diagnostician(2)
     trained(observer, 2)
     for at in range(31, 60):
-        observer.fold("worker:0", frame(float(at), collective=Collective(601, 600)))
-        observer.fold("worker:1", frame(float(at), status=died(30.5, code=0), collective=Collective(600, 600)))
+        observer.observe("worker:0", frame(float(at), collective=Collective(601, 600)))
+        observer.observe("worker:1", frame(float(at), status=died(30.5, code=0), collective=Collective(600, 600)))
         found = observer.diagnose(float(at))
         assert not [each for each in found.diagnoses if each.kind in ("saturation", "slowdown")]
     assert "worker:1 left the training" in found.headline

@@ -81,7 +81,7 @@ def test_without_a_loss_gradients_that_stay_so_are_a_fault(view: View) -> None:
 
 def test_gradients_that_are_finite_again_are_the_end(view: View, frame: MakeFrame) -> None:
     (task,) = workers(view, LOST)
-    task.fold(frame(1011.0, training=Training(loss=0.5, finite=True, gradients=FINITE)))
+    task.observe(frame(1011.0, training=Training(loss=0.5, finite=True, gradients=FINITE)))
     assert not_finite([task]) == []
 
 
@@ -100,7 +100,7 @@ def test_a_worker_that_has_not_told_of_the_step_yet_may_have_had_it_too(view: Vi
 
 def test_another_attempt_begins_anew(view: View, frame: MakeFrame, status: Callable[..., TaskStatus]) -> None:
     (task,) = workers(view, LOST)
-    task.fold(frame(1011.0, training=None, status=status(attempt=2)))
+    task.observe(frame(1011.0, training=None, status=status(attempt=2)))
     assert task.gradients is None
 
 
@@ -111,7 +111,7 @@ def test_reports_that_come_late_change_no_name(diagnostician: Callable[[int], Di
         for index in range(3):
             gradients = (LATER, LATER, LOST)[index] if second >= 1002 + (0, 1, 2)[index] else FINITE
             training = Training(global_step=90, finite=gradients is FINITE, gradients=gradients)
-            observer.fold(f"worker:{index}", frame(second + 0.3 * index, training=training))
+            observer.observe(f"worker:{index}", frame(second + 0.3 * index, training=training))
         told |= {each.subject for each in observer.diagnose(second + 0.9).diagnoses}
     assert told == {"worker:2"}
     assert observer.diagnose(1013.0).headline.startswith(

@@ -19,7 +19,7 @@ LOST = Training(epoch=0, global_step=1_234, finite=False)
 def test_the_first_frame_that_says_so_is_the_beginning(view: View, frame: MakeFrame) -> None:
     task = view("worker:0")
     for at in (10.0, 11.0, 12.0, 13.0, 14.0):
-        task.fold(frame(at, training=LOST if at > 10 else replace(LOST, finite=True, loss=1.0)))
+        task.observe(frame(at, training=LOST if at > 10 else replace(LOST, finite=True, loss=1.0)))
     (found,) = not_finite([task])
     assert (found.kind, found.subject, found.begin, found.severity) == ("not_finite", "worker:0", 11.0, "serious")
     assert "worker:0" in found.sentence and "1,234" in found.sentence
@@ -40,7 +40,7 @@ def test_a_number_again_or_a_new_attempt_is_the_end(view: View, frame: MakeFrame
         frame(12.0, training=None, status=status(attempt=2)),
     ):
         task = view("worker:0", not_finite_since=10.0)
-        task.fold(end)
+        task.observe(end)
         assert not_finite([task]) == []
 
 
@@ -49,8 +49,8 @@ def test_what_is_not_said_any_more_and_the_end_of_the_task_change_nothing(
 ) -> None:
     task = view("worker:0", not_finite_since=10.0)
     for last in (frame(11.0, training=None), frame(12.0, training=Training(epoch=1))):
-        task.fold(last)
-    task.fold(frame(13.0, training=LOST, status=status(TaskState.EXITED)))
+        task.observe(last)
+    task.observe(frame(13.0, training=LOST, status=status(TaskState.EXITED)))
     (found,) = not_finite([task])
     assert found.begin == 10.0
 
@@ -64,7 +64,7 @@ def test_workers_that_say_so_one_after_the_other_are_one_diagnosis(
         for index in range(2):
             at = second + 0.5 * index
             training = replace(LOST, finite=second <= 3 + index)
-            observer.fold(f"worker:{index}", frame(at, training=training))
+            observer.observe(f"worker:{index}", frame(at, training=training))
             told |= {(each.kind, each.subject, each.begin) for each in observer.diagnose(at).diagnoses}
     assert told == {("not_finite", "cluster", 4.0)}
     assert observer.diagnose(12.0).headline.startswith("the loss has not been a number since ")

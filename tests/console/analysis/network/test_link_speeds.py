@@ -25,10 +25,10 @@ def spec() -> ClusterSpec:
 def test_a_link_that_carried_more_than_it_is_said_to_has_a_wrong_speed(spec: ClusterSpec) -> None:
     speeds = LinkSpeeds(spec)
     for carried in (100e6, 215e6):
-        speeds.note("worker:2", carried, 5.0)
+        speeds.note_carried("worker:2", carried, 5.0)
     assert speeds.given("worker:2") == 200e6 and speeds.wrong == []
-    speeds.note("worker:2", 558e6, 7.0)
-    speeds.note("worker:2", 560e6, 9.0)
+    speeds.note_carried("worker:2", 558e6, 7.0)
+    speeds.note_carried("worker:2", 560e6, 9.0)
     assert speeds.given("worker:2") is None
     (wrong,) = speeds.wrong
     assert (wrong.kind, wrong.subject, wrong.begin, wrong.severity) == ("wrong_speed", "worker:2", 7.0, "warning")
@@ -39,7 +39,7 @@ def test_a_link_that_carried_more_than_it_is_said_to_has_a_wrong_speed(spec: Clu
 
 def test_a_link_without_a_speed_has_none_that_is_wrong(spec: ClusterSpec) -> None:
     speeds = LinkSpeeds(spec)
-    speeds.note("worker:1", 1e12, 5.0)
+    speeds.note_carried("worker:1", 1e12, 5.0)
     assert speeds.given("worker:1") is None and speeds.wrong == []
 
 
@@ -50,7 +50,7 @@ def test_no_link_is_ever_fuller_than_full(spec: ClusterSpec) -> None:
     for task, made in Simulation(3, 20.0, 40.0).frames():
         interface = Interface("eth0", 70e6, 70e6, None)
         steps = tuple(replace(batch, reduce=[20 * seconds for seconds in batch.reduce]) for batch in made.steps)
-        observer.fold(task, replace(made, steps=steps, host=replace(HOST, interfaces=(interface,))))
+        observer.observe(task, replace(made, steps=steps, host=replace(HOST, interfaces=(interface,))))
         if task == "worker:2":
             told += [each.sentence for each in observer.diagnose(made.at).diagnoses]
     assert any("the cluster file gives worker:2's link 200 Mbit/s, but it carried 560 Mbit/s" in each for each in told)

@@ -33,7 +33,7 @@ class Cluster:
                 status = self._died(1010.0 if index != 1 else 1032.0, code=1)
                 assert status.exit is not None
                 told = replace(told, status=replace(status, exit=replace(status.exit, log=(LINE,))))
-            self.observer.fold(f"worker:{index}", told)
+            self.observer.observe(f"worker:{index}", told)
         return self.observer.diagnose(at).headline
 
 
@@ -93,9 +93,9 @@ def test_the_last_pair_to_hear_each_other_belongs_to_the_outage_of_its_host() ->
         return Diagnosis("cut_off", subject, 1000.0, None, "critical", "", {"from": other})
 
     outages = Outages()
-    outages.note([cut("worker:2")], 1003.0)
-    outages.note([cut("worker:0", "worker:2")], 1060.0)
-    outages.note([], 1061.0)
+    outages.note_cut_off([cut("worker:2")], 1003.0)
+    outages.note_cut_off([cut("worker:0", "worker:2")], 1060.0)
+    outages.note_cut_off([], 1061.0)
     line = {"code": 1, "reason": "peer_died", "followers": None}
     crash = Diagnosis("crash", "worker:0", 1012.0, None, "critical", "", line)
     (told,) = outages.explain([crash])

@@ -41,7 +41,7 @@ class Network:
             if (task.up, index in lost) in ((True, True), (False, False)):
                 task.up, task.since = index not in lost, at
             if index not in lost:
-                task.fold(self._frame_of(index, at))
+                task.observe(self._frame_of(index, at))
                 self.watch.observe(task.name, self._frame_of(index, at))
         return self.watch.diagnose(fakes.cluster_view(self.tasks, at))
 
@@ -200,7 +200,7 @@ def test_tasks_that_ended_of_an_outage_are_not_dead(
                 end = died(1035.0, code=1)
                 assert end.exit is not None
                 told = replace(told, status=replace(end, exit=replace(end.exit, log=(line,))))
-            observer.fold(f"worker:{index}", told)
+            observer.observe(f"worker:{index}", told)
         return observer.diagnose(at).headline
 
     second(1010)

@@ -112,7 +112,7 @@ def test_a_link_that_costs_most_of_the_time_stands_before_a_worker_that_costs_li
     observer = diagnostician(3)
     for task, made in Simulation(3, 5.0, 90.0, slow=(Slow(0, extra=0.05, begin=10.0),)).frames():
         links = ring(frame, made.at, 3, {} if made.at < 60 else {1: SHAPED})[task].host
-        observer.fold(task, replace(made, host=links))
+        observer.observe(task, replace(made, host=links))
         if task == "worker:2":
             found = observer.diagnose(made.at)
     link, straggler = found.diagnoses
@@ -128,7 +128,7 @@ def test_the_slow_link_stands_before_the_communication_that_it_bounds(
     for task, made in Simulation(3, 5.0, 60.0).frames():
         links = ring(frame, made.at, 3, {} if made.at < 40 else {1: SHAPED})[task].host
         steps = tuple(replace(batch, reduce=[20 * seconds for seconds in batch.reduce]) for batch in made.steps)
-        observer.fold(task, replace(made, host=links, steps=steps))
+        observer.observe(task, replace(made, host=links, steps=steps))
         if task == "worker:2":
             headlines.append(observer.diagnose(made.at).headline)
     assert headlines[38].startswith("communication-bound")

@@ -30,7 +30,7 @@ def found(observer: Diagnostician, arrivals: Iterator[tuple[str, Frame]], each_s
     last = f"worker:{len(observer._tasks) - 1}"
     findings = None
     for task, frame in arrivals:
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if each_second and task == last:
             findings = observer.diagnose(frame.at)
     findings = findings or observer.diagnose(900.0)
@@ -73,10 +73,10 @@ def test_frames_that_a_slow_network_or_a_busy_console_delays_make_no_clock_wrong
         if task == "worker:1":
             held.append(frame)
         else:
-            observer.fold(task, frame)
+            observer.observe(task, frame)
         if len(held) == 4:
             for each in held:
-                observer.fold("worker:1", each)
+                observer.observe("worker:1", each)
             held = []
             findings = observer.diagnose(frame.at + 30)
             assert not [each for each in findings.diagnoses if each.kind == "wrong_clock"]
@@ -88,7 +88,7 @@ def test_a_clock_that_is_set_right_ends_it(diagnostician: Make) -> None:
     mended = (after if after[1].at > 40 else before for before, after in both)
     ends = []
     for task, frame in mended:
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == "worker:2":
             told = observer.diagnose(frame.at).diagnoses
             ends += [each.end for each in told if each.kind == "wrong_clock" and each.end is not None]

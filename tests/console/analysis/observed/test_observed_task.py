@@ -19,7 +19,7 @@ MakeFrame = Callable[..., Frame]
 def observed(*frames: Frame) -> ObservedTask:
     task = ObservedTask(Task.parse("worker:0"))
     for frame in frames:
-        task.fold(frame)
+        task.observe(frame)
     return task
 
 
@@ -51,5 +51,5 @@ def test_another_attempt_begins_with_nothing(
     bad = frame(2.0, batch("worker:0", 0, 20), training=Training(global_step=7, finite=False))
     task = observed(bad, replace(bad, at=3.0))
     assert (task.not_finite_since, task.not_finite_step) == (2.0, 7)
-    task.fold(frame(9.0, status=status(attempt=2)))
+    task.observe(frame(9.0, status=status(attempt=2)))
     assert (task.progressed, task.active, task.longest_gap, task.not_finite_since) == (None, None, 0.0, None)

@@ -104,7 +104,7 @@ def watch(
     for task, each in told:
         second = each.sequence + 1.0
         if second > late:
-            observer.fold(task, each)
+            observer.observe(task, each)
         if task == f"worker:{workers - 1}":
             findings = observer.diagnose(CONSOLE + second)
             found += [(second, each) for each in findings.diagnoses if each.kind == "restart"]
@@ -252,7 +252,7 @@ def test_steps_that_nobody_told_of_leave_it_unsaid(diagnostician: Make) -> None:
     for second in range(1, 191):
         for task, each in told[2 * second - 2 : 2 * second]:
             if not 80 < second <= 125:
-                observer.fold(task, each)
+                observer.observe(task, each)
         found += [each for each in observer.diagnose(CONSOLE + second).diagnoses if each.kind == "restart"]
     assert found == []
 
@@ -272,7 +272,7 @@ def test_a_training_that_has_ended_well_is_followed_by_another_one(diagnostician
     for task, each in frames(2, Run(0.0, 70.0), Run(100.0, 250.0, start=96.0)):
         if each.status.exit is not None:
             each = replace(each, status=replace(each.status, exit=replace(each.status.exit, code=0, requested=False)))
-        observer.fold(task, each)
+        observer.observe(task, each)
         if task == "worker:1":
             found += [one for one in observer.diagnose(each.at).diagnoses if one.kind == "restart"]
     assert found == []
@@ -365,7 +365,7 @@ def watch_served(
         observer.note_link(str(task), True, 0.0)
     for at, told in served(workers, chiefs, seconds):
         for task, each in told:
-            observer.fold(task, each)
+            observer.observe(task, each)
         found += [(at, each) for each in observer.diagnose(CONSOLE + at).diagnoses if each.kind == "restart"]
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, Change, RateBlocks, StepRate
+from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, Change, RateHistory, StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 
 
@@ -14,9 +14,9 @@ def ends_of(step: float, seconds: float, noise: float = 0.0, seed: int = 0) -> F
 
 
 def rate_of(ends: Floats, chunk: int = 7, least: int = 1) -> StepRate | None:
-    blocks = RateBlocks()
+    blocks = RateHistory()
     for first in range(0, len(ends), chunk):
-        blocks.take(ends[first : first + chunk], least)
+        blocks.append(ends[first : first + chunk], least)
     return blocks.rate()
 
 

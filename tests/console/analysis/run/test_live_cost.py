@@ -67,7 +67,7 @@ def test_the_headline_of_a_straggler_tells_what_it_costs_an_hour(
         observer.note_link(f"worker:{index}", True, 0.0)
     for name, frame in Simulation(3, 10.0, 40.0, slow=(Slow(1, ratio=2.0, begin=20.0),)).frames():
         assert frame.probe is not None
-        observer.fold(name, replace(frame, probe=replace(frame.probe, devices=devices)))
+        observer.observe(name, replace(frame, probe=replace(frame.probe, devices=devices)))
         if name == "worker:2":
             findings = observer.diagnose(frame.at)
     (slow,) = findings.diagnoses

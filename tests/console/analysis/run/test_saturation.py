@@ -57,7 +57,7 @@ def watch(
     )
     for task, frame in Simulation(4, 20.0, seconds, slow=(*slow, *slower)).frames():
         gpus = () if gpu is None else (gpu,)
-        observer.fold(task, replace(frame, probe=probe, host=sample or host(), gpus=gpus))
+        observer.observe(task, replace(frame, probe=probe, host=sample or host(), gpus=gpus))
         if task == "worker:3":
             findings = observer.diagnose(frame.at)
     return [each for each in findings.diagnoses if each.end is None]
@@ -219,7 +219,7 @@ def test_a_full_link_of_a_server_or_a_worker_is_told_from_its_interfaces(cluster
     for second in range(1, 31):
         for task, sample in busy.items():
             status = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
-            observer.fold(task, Frame(second, float(second), status, blind, host=sample))
+            observer.observe(task, Frame(second, float(second), status, blind, host=sample))
         findings = observer.diagnose(float(second))
     full = {each.subject: each.evidence["resource"] for each in findings.diagnoses if each.kind == "saturation"}
     assert full == {"ps:0": "server_link", "worker:1": "task_link"}

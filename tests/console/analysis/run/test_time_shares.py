@@ -13,13 +13,15 @@ from tfscale.core.records.probe_status import Activity, ActivityKind
 def _run(seconds: int, compiles_until: int, host: float = 0.0) -> tuple[TimeShares, Goodput]:
     """Make a step of 0.5 s in each second; the other half is compilation at first, and nothing later."""
     goodput, shares = Goodput(), TimeShares()
-    goodput.started(0.0)
+    goodput.note_start(0.0)
     for second in range(seconds):
         if second < compiles_until:
-            goodput.activities("worker:0", [Activity(ActivityKind.COMPILE, second, second + 0.5)])
+            goodput.note_activities("worker:0", [Activity(ActivityKind.COMPILE, second, second + 0.5)])
         phases = np.array([0.0, host, 0.0, 0.5 - host, 0.0], np.float32).reshape(5, 1, 1)
-        goodput.steps((1, 1), AlignedSteps(("worker:0",), np.array([second]), np.array([second + 1.0]), phases), second)
-        shares.note(goodput)
+        goodput.add_steps(
+            (1, 1), AlignedSteps(("worker:0",), np.array([second]), np.array([second + 1.0]), phases), second
+        )
+        shares.sample(goodput)
     return shares, goodput
 
 
@@ -48,9 +50,9 @@ def test_too_little_and_too_old_are_not_told() -> None:
 def test_all_time_is_in_a_bucket_whatever_the_gaps() -> None:
     for gap in (0.0, 0.001, 0.019, 0.021, 0.5):
         goodput = Goodput()
-        goodput.started(10.0)
+        goodput.note_start(10.0)
         end = 10.0 + (0.1 + gap) * np.arange(1, 101)
         phases = np.zeros((5, 100, 1), np.float32)
         phases[3] = 0.1
-        goodput.steps((1, 1), AlignedSteps(("worker:0",), np.arange(100), end, phases), 99)
+        goodput.add_steps((1, 1), AlignedSteps(("worker:0",), np.arange(100), end, phases), 99)
         assert sum(goodput.spent(float(end[-1])).values()) == pytest.approx(float(end[-1]) - 10.0, rel=0.01)

@@ -18,7 +18,7 @@ def steps(count: int, *lags: float, seconds: float = 0.1) -> AlignedSteps:
 
 def folded(aligned: AlignedSteps, block_seconds: float) -> Blocks:
     blocks = Blocks(aligned.subjects, block_seconds * WINDOW)
-    blocks.fold(aligned)
+    blocks.append(aligned)
     return blocks
 
 
@@ -37,7 +37,7 @@ def test_steps_that_arrive_in_parts_make_the_same_blocks() -> None:
     aligned = steps(200, 0.02, 0.04)
     at_once, in_parts = folded(aligned, 1.0), Blocks(aligned.subjects, 1.0 * WINDOW)
     for stop in range(7, 201, 7):
-        in_parts.fold(
+        in_parts.append(
             AlignedSteps(
                 aligned.subjects, *(part[:stop] for part in (aligned.sequence, aligned.end)), aligned.phases[:, :stop]
             )

@@ -32,7 +32,7 @@ def batches(second: int, parts: dict[str, float]) -> Iterator[StepBatch]:
 def watch(observer: Diagnostician, frame: Callable[..., Frame], parts: dict[str, float]) -> list[Findings]:
     found = []
     for second in range(60):
-        observer.fold("worker:0", frame(float(second + 1), *batches(second, parts)))
+        observer.observe("worker:0", frame(float(second + 1), *batches(second, parts)))
         found.append(observer.diagnose(float(second + 1)))
     return found
 

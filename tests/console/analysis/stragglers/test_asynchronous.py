@@ -89,7 +89,7 @@ def watch(cluster: Make) -> Watch:
         for task, frame in frames(batches, seconds, late):
             index = int(task.partition(":")[2])
             sample = (host or {}).get(index) if task.startswith("worker") else None
-            observer.fold(task, replace(frame, host=sample))
+            observer.observe(task, replace(frame, host=sample))
             if task == "chief:0":
                 said.append(observer.diagnose(frame.at))
         return said
@@ -185,10 +185,10 @@ def test_it_ends_when_the_worker_starts_anew(cluster: Make) -> None:
         observer.note_link(name, True, 0.0)
     batches = [steps(0, 60, 0.02, {}, 0.0, 0.02), steps(1, 60, 0.02, {"compute": 0.04}, 0.0, 0.02)]
     for task, frame in frames(batches, 30):
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         findings = observer.diagnose(frame.at)
     assert [each.subject for each in findings.diagnoses] == ["worker:1"]
-    observer.fold("worker:1", Frame(31, 31.0, replace(RUNNING, attempt=2)))
+    observer.observe("worker:1", Frame(31, 31.0, replace(RUNNING, attempt=2)))
     assert [each.end for each in observer.diagnose(31.0).diagnoses] == [31.0]
 
 
@@ -201,7 +201,7 @@ def test_a_worker_that_leaves_takes_nothing_of_what_is_known_of_the_others_along
     for task, frame in frames(batches, 40):
         if task == "worker:5" and frame.at > 20:
             frame = replace(frame, status=replace(RUNNING, state=TaskState.EXITED, exit=Exit(0, None, 20.0)))
-        observer.fold(task, frame)
+        observer.observe(task, frame)
         if task == "chief:0":
             told = observer.diagnose(frame.at).diagnoses
             assert frame.at < 8 or [each.subject for each in told] == ["worker:4"], frame.at

@@ -27,7 +27,7 @@ def uneven(extra: float, count: int = 400) -> AlignedSteps:
 
 def blocks_of(steps: AlignedSteps) -> Blocks:
     blocks = Blocks(steps.subjects, window=0.1 * WINDOW)
-    blocks.fold(steps)
+    blocks.append(steps)
     return blocks
 
 
@@ -92,7 +92,7 @@ def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is
     for second in range(1, 40):
         low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
         for worker in range(4):
-            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+            observer.observe(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
         diagnoses = observer.diagnose(float(second)).diagnoses
         assert {(each.kind, each.evidence.get("phase")) for each in diagnoses} <= {("imbalance", "input")}
     assert len(diagnoses) == 1

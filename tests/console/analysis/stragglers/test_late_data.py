@@ -73,7 +73,7 @@ def frames(inputs: Sequence[Input], seconds: int, work: float, measured: bool) -
         for worker, each in enumerate(inputs):
             made = frame(worker, float(second), end, phases, before, last)
             assert made.probe is not None
-            python = round(each.share(second), 2) if measured else None
+            python = round(20 * each.share(second)) / 20 if measured else None
             yield f"worker:{worker}", replace(made, probe=replace(made.probe, input_python=python))
 
 
@@ -85,7 +85,7 @@ def watched(make: Make, *inputs: Input, seconds: int = 60, work: float = WORK, m
     """Return what is found in each second."""
     observer, found = make(len(inputs)), []
     for task, each in frames(inputs, seconds, work, measured):
-        observer.fold(task, each)
+        observer.observe(task, each)
         if task == f"worker:{len(inputs) - 1}":
             found.append(observer.diagnose(each.at))
     return found

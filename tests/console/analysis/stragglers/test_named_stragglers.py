@@ -26,7 +26,7 @@ def steps(*ratios: float, count: int = 400) -> AlignedSteps:
 def judged(named: NamedStragglers, aligned: AlignedSteps, shown: AlignedSteps | None) -> list[list[int]]:
     """Judge the steps, with reports by the figures of `shown`, and return the columns of each report."""
     blocks, asked = Blocks(aligned.subjects, 0.5 * WINDOW), []
-    blocks.fold(aligned)
+    blocks.append(aligned)
 
     def report(verdicts: Sequence[Verdict]) -> list[ReportedStraggler]:
         asked.append([verdict.column for verdict in verdicts])

@@ -38,8 +38,8 @@ def watched(
         planes[PHASES.index("host")], planes[PHASES.index("compute")] = np.array(rows), 0.9 * step
         fresh = AlignedSteps(names, np.arange(sequence, sequence + len(rows)), np.array(ends), planes)
         sequence += len(rows)
-        watch.fold(fresh)
-        watch.fold(fresh)
+        watch.count(fresh)
+        watch.count(fresh)
         told.append(watch.diagnose(()))
     return told
 
@@ -111,14 +111,14 @@ def between_steps(kind: ActivityKind, together: bool, others: Sequence[Activity]
     """Yield what is told each second where worker:1 (or both) does something else for 3 s of each 10."""
     watch = PauseWatch()
     for activity in others:
-        watch.note("worker:0", [activity])
+        watch.note_activities("worker:0", [activity])
     for second in range(60):
         at = BEGIN + second
         for task in ("worker:0", "worker:1") if together else ("worker:1",):
             begin = BEGIN + second // 10 * 10
-            watch.note(task, [Activity(kind, begin, begin + 3 if second % 10 >= 3 else None)])
+            watch.note_activities(task, [Activity(kind, begin, begin + 3 if second % 10 >= 3 else None)])
         if second % 10 >= 3:
             planes = np.full((len(PHASES), 10, 2), 0.02, np.float32)
             ends = np.linspace(at, at + 0.9, 10)
-            watch.fold(AlignedSteps(("worker:0", "worker:1"), np.arange(second * 10, second * 10 + 10), ends, planes))
+            watch.count(AlignedSteps(("worker:0", "worker:1"), np.arange(second * 10, second * 10 + 10), ends, planes))
         yield watch.diagnose(())

@@ -37,7 +37,7 @@ def reported(observer: Diagnostician, end: np.ndarray, phases: np.ndarray) -> It
     for second in range(1, SECONDS):
         low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
         for worker in range(phases.shape[2]):
-            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+            observer.observe(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
         for each in observer.diagnose(float(second)).diagnoses:
             if each.kind == "straggler" and each.end is None and each.sentence != last:
                 last = each.sentence
@@ -82,7 +82,7 @@ def test_it_ends_within_seconds_is_told_by_what_it_was_and_not_named_again(diagn
     for second in range(1, SECONDS):
         low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
         for worker in range(phases.shape[2]):
-            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+            observer.observe(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
         told += [(second, each) for each in observer.diagnose(float(second)).diagnoses]
     ((second, ended),) = ((at, each) for at, each in told if each.end is not None)
     assert second <= over + 5 and ended.end == pytest.approx(over, abs=1.0)

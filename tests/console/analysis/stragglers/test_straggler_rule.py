@@ -34,7 +34,7 @@ def test_a_straggler_however_short_can_be_asked_for_its_end(slow_for: int) -> No
     lag[30 : 30 + slow_for, 2] *= 1.6
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, 0.3 - lag]).astype(np.float32)
     blocks = Blocks(("a", "b", "c", "d"), 0.3 * WINDOW)
-    blocks.fold(AlignedSteps(blocks.subjects, np.arange(len(lag)), 0.3 * np.arange(1.0, len(lag) + 1), phases))
+    blocks.append(AlignedSteps(blocks.subjects, np.arange(len(lag)), 0.3 * np.arange(1.0, len(lag) + 1), phases))
     ended = recovery(blocks, 2, 0.3 * 30, WINDOW, Rule())
     if slow_for >= NEWEST and ended is not None:
         assert ended == pytest.approx(0.3 * (30 + slow_for), abs=0.61)
@@ -50,7 +50,7 @@ def test_a_history_is_too_short_until_the_first_moment_at_which_somebody_can_be_
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, step - lag]).astype(np.float32)
     end = step * np.arange(1.0, rows + 1)
     for row in range(rows):
-        blocks.fold(AlignedSteps(blocks.subjects, np.arange(row + 1), end[: row + 1], phases[:, : row + 1]))
+        blocks.append(AlignedSteps(blocks.subjects, np.arange(row + 1), end[: row + 1], phases[:, : row + 1]))
         short = short_history(blocks)
         is_named = len(blocks) > 0 and bool(judge(blocks, Rule()))
         assert (short is None) == is_named == (len(blocks) >= fewest)
@@ -64,7 +64,7 @@ def blocks_of(lag: np.ndarray, step: float = 0.3) -> Blocks:
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, lag.max(axis=1, keepdims=True) - lag + 0.02])
     blocks = Blocks(tuple("abcdefgh"[: lag.shape[1]]), step * WINDOW)
     end = step * np.arange(1.0, len(lag) + 1)
-    blocks.fold(AlignedSteps(blocks.subjects, np.arange(len(lag)), end, phases.astype(np.float32)))
+    blocks.append(AlignedSteps(blocks.subjects, np.arange(len(lag)), end, phases.astype(np.float32)))
     return blocks
 
 

@@ -28,7 +28,7 @@ def test_a_thread_that_waits_in_the_kernel_is_told_after_some_seconds(diagnostic
     for at in (1000.0, 1003.0, 1006.0):
         host = sampled(blocked=2, blocked_for=at - 999, blocked_in="rpc_wait_bit_killable")
         for worker in ("worker:0", "worker:1"):
-            observer.fold(worker, replace(frame(at), host=host if worker == "worker:1" else HOST))
+            observer.observe(worker, replace(frame(at), host=host if worker == "worker:1" else HOST))
         findings = observer.diagnose(at)
         assert bool(findings.diagnoses) == (at > 1004)
     (blocked,) = findings.diagnoses
@@ -46,8 +46,8 @@ def test_a_kill_for_memory_is_told_from_another_kill(
     observer = diagnostician(2)
     ended = replace(frame(1000.0), status=died(1000.0, signal=9), host=replace(HOST, memory_kills=kills))
     for at in range(1000, 1005):
-        observer.fold("worker:0", frame(float(at)))
-        observer.fold("worker:1", replace(ended, at=float(at)))
+        observer.observe("worker:0", frame(float(at)))
+        observer.observe("worker:1", replace(ended, at=float(at)))
         headline = observer.diagnose(float(at)).headline
     assert headline.startswith(f"worker:1 {how}{clock(1000)}")
     assert ("no memory left" in headline) == bool(kills)

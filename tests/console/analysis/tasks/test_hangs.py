@@ -74,9 +74,9 @@ def test_the_longest_normal_gap_is_learnt_after_the_warm_up(
     view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
 ) -> None:
     worker = view("worker:0")
-    worker.fold(frame(100.0, batch("worker:0", 0, 5, end=[60.0, 61.0, 62.0, 63.0, 64.0])))
+    worker.observe(frame(100.0, batch("worker:0", 0, 5, end=[60.0, 61.0, 62.0, 63.0, 64.0])))
     assert worker.longest_gap == 0.0
-    worker.fold(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
+    worker.observe(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
     assert worker.longest_gap == pytest.approx(8.0)
     assert worker.progressed == 74.1
 
@@ -85,9 +85,9 @@ def test_ends_that_are_no_moments_count_for_nothing(
     view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
 ) -> None:
     worker = view("worker:0")
-    worker.fold(frame(100.0, batch("worker:0", 5, 4, end=[60.0, math.inf, 62.0, 65.0])))
-    worker.fold(frame(101.0, batch("worker:0", 9, 2, end=[66.0, math.inf])))
-    worker.fold(frame(102.0, batch("worker:0", 11, 1, end=[math.nan])))
+    worker.observe(frame(100.0, batch("worker:0", 5, 4, end=[60.0, math.inf, 62.0, 65.0])))
+    worker.observe(frame(101.0, batch("worker:0", 9, 2, end=[66.0, math.inf])))
+    worker.observe(frame(102.0, batch("worker:0", 11, 1, end=[math.nan])))
     assert (worker.longest_gap, worker.progressed) == (3.0, 66.0)
 
 
@@ -181,13 +181,13 @@ def test_the_time_counts_from_the_end_of_a_long_evaluation(
     view: View, frame: Callable[..., Frame], batch: Callable[..., StepBatch]
 ) -> None:
     task = view("worker:0")
-    task.fold(frame(10.0, batch("worker:0", 180, 20)))
-    task.fold(frame(109.0, activities=(Activity(ActivityKind.EVALUATION, 10.1),)))
+    task.observe(frame(10.0, batch("worker:0", 180, 20)))
+    task.observe(frame(109.0, activities=(Activity(ActivityKind.EVALUATION, 10.1),)))
     assert hangs([task]) == []
-    task.fold(frame(111.0, activities=(Activity(ActivityKind.EVALUATION, 10.1, 110.4),)))
+    task.observe(frame(111.0, activities=(Activity(ActivityKind.EVALUATION, 10.1, 110.4),)))
     assert hangs([task]) == []
-    task.fold(frame(112.0))
+    task.observe(frame(112.0))
     assert hangs([task]) == []
-    task.fold(frame(171.0))
+    task.observe(frame(171.0))
     (hang,) = hangs([task])
     assert hang.begin == 110.4

@@ -63,7 +63,7 @@ def test_the_hosts_gpus_are_counted_also_where_nvml_answers_late(view: View, fra
     watched = view("worker:0", probe=None)
     probe = replace(MEASURING, devices=Devices(0, 0, 0))
     gpus = tuple(GpuSample(index, f"GPU-{index}", "Fake H100") for index in range(4))
-    watched.fold(frame(1.0, probe=probe))
+    watched.observe(frame(1.0, probe=probe))
     assert watched.gpus == 0
-    watched.fold(frame(2.0, probe=probe, gpus=gpus))
+    watched.observe(frame(2.0, probe=probe, gpus=gpus))
     assert watched.gpus == 4

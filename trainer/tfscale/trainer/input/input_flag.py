@@ -64,7 +64,7 @@ def parse_input(text: str | None, strategy: str) -> InputParts:
     parts: dict[str, int | bool | str] = {}
     for name, value in _read(text):
         if name in parts:
-            raise ValueError(f"{FLAG} {text}: {name.replace('_', '-')} stands there twice")
+            raise ValueError(f"{FLAG} {text}: {name.replace('_', '-')} is given twice")
         parts[name] = value
     read = InputParts(**parts)  # type: ignore[arg-type]
     _check_together(read, text, strategy)

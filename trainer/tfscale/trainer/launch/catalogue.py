@@ -97,25 +97,17 @@ def read_entry(kind: str, path: Path, folder: str = "") -> Entry:
     """Read a module's file; `folder` is the dotted name of its folder."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
+    constants = dict(_literals(tree))
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | constants.keys()
     return Entry(
         kind=kind,
         name=path.stem.replace("_", "-"),
         summary=summary,
-        constants=dict(_literals(tree)),
+        constants=constants,
         functions=frozenset(_functions(tree)),
-        defined=frozenset(name for name in _defined(tree) if not name.startswith("_")),
+        defined=frozenset(name for name in own if not name.startswith("_")),
         folder=folder,
     )
-
-
-def _defined(tree: ast.Module) -> Iterator[str]:
-    """Yield the functions, and the constants in capitals, that a module defines itself."""
-    for node in tree.body:
-        match node:
-            case ast.FunctionDef(name=name):
-                yield name
-            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if name.isupper():
-                yield name
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[str, Any]]:

@@ -90,7 +90,7 @@ def _check_service(asked: int, workers: int | None, address: str) -> None:
             f"--input service={asked}: this cluster has none: add a dispatcher and dataworkers to its file"
         )
     if asked and workers not in (None, asked):
-        raise UsageError(f"--input service={asked}: this cluster has {workers} dataworkers")
+        raise UsageError(f"--input service={asked}: this cluster has {workers} dataworkers: write service={workers}")
 
 
 def own_tasks(program: Entry, words: Sequence[str], there: Mapping[str, int] | None) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The plan of a run: what the command line asks for, checked without TensorFlow.
+"""Plan of a run: the request of the command line, checked without TensorFlow.
 
 A run that can never be made ends here, with one line. What depends on the devices that are there, such as NCCL without
 a GPU, is refused by the task that sees them.
@@ -183,7 +183,7 @@ def _techniques(text: str | None, facts: set[str]) -> Iterator[tuple[Entry, str]
     for name, _, value in words:
         entry = find("technique", name)
         if names.count(name) > 1:
-            raise UsageError(f"--with {text}: {name} stands there twice")
+            raise UsageError(f"--with {text}: {name} is given twice")
         for refused, reason in entry.constants.get("REFUSED", {}).items():
             together = (refused,) if isinstance(refused, str) else refused
             if facts.issuperset(together):
@@ -206,7 +206,7 @@ def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tupl
     for text in texts:
         task, equals, delay = text.partition("=")
         if [each.partition("=")[0] for each in texts].count(task) > 1:
-            raise UsageError(f"--slow {task}: stands there twice")
+            raise UsageError(f"--slow {task} is given twice")
         if not equals:
             raise UsageError(f"--slow {text!r}: write TASK=DELAY, for example worker:1=60ms")
         if "SERVING" in strategy.constants or loop != "fit":

@@ -1,4 +1,4 @@
-"""The result of a run: what was trained, how fast, with what loss, and how gradients were really reduced."""
+"""Result of a run: program, speed, loss, and the reduction of gradients that really ran."""
 
 from __future__ import annotations
 

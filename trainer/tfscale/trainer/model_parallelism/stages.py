@@ -32,7 +32,7 @@ class Stage:
         self._outputs = tf.function(lambda x, y: loss(y, model(x, training=True)) if loss else model(x, training=True))
 
     def forward(self, micro_batch: int, features: Any, labels: Any) -> Any:
-        """Return the output, in the last stage the loss, and hold what the way back needs."""
+        """Return the output, in the last stage the loss, and hold the tensors that the way back needs."""
         with tf.device(self.device):
             features = tf.identity(features)  # comes over from the device before
             if self._recompute:
@@ -128,7 +128,7 @@ def _pass(stage: Stage, each: Pass, before: Link, after: Link, labels: Any) -> S
 
 
 def _take(queue: SimpleQueue[Any]) -> Any:
-    """Wait for a neighbour's result. Raises what the neighbour raised."""
+    """Wait for a neighbour's result. Raises the neighbour's error in its place."""
     value = queue.get()
     if isinstance(value, BaseException):
         raise value

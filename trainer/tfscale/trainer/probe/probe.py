@@ -1,4 +1,4 @@
-"""Probe of a training process: reads what the hooks recorded, once a second, and reports steps."""
+"""Probe of a training process: reads once a second the rows and spans that hooks recorded, and reports steps."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Probe:
         self._makers.append(make)
 
     def add_sink(self, sink: Sink) -> None:
-        """Report what is recorded from now on to this sink, too."""
+        """Report to this sink, too, from now on."""
         with self._reading:
             self._flush()
             self._sinks.append(sink)
@@ -136,7 +136,7 @@ class Probe:
         sink.close(0.0)
 
     def start(self) -> None:
-        """Begin to read and report. Without a sink, what is read is thrown away.
+        """Begin to read and report. Without a sink, rows and spans are thrown away.
 
         The thread starts only when there is something to report: a task may have helper processes that never train.
         """

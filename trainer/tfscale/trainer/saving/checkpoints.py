@@ -148,7 +148,7 @@ def _saved_in(folder: Path, but: str = "") -> list[str]:
 
 
 def _instead(folder: Path, but: str = "") -> str:
-    """Return what to do, where the checkpoint to go on from cannot be had."""
+    """Return a line about what to do if the newest checkpoint cannot be restored."""
     if saved := _saved_in(folder, but):
         line = f'model_checkpoint_path: "{saved[0]}"'
         return f"to go on from {saved[0]}, let the file {INDEX} be: {line}; or name another folder"

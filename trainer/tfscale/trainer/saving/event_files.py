@@ -1,4 +1,4 @@
-"""Event files, which TensorBoard reads: the loss of each epoch, and what the trained model makes of held out examples.
+"""Event files for TensorBoard: the loss of each epoch, and the metrics of the trained model on held-out examples.
 
 Only the task that leads writes them. If all workers did, into one folder, each curve would be there once for each.
 """

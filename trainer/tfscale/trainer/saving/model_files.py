@@ -65,7 +65,7 @@ def check_names(paths: Sequence[Path]) -> None:
     """Refuse names that ask for no format, or for the same file twice. Raises UsageError."""
     for path in paths:
         if paths.count(path) > 1:
-            raise UsageError(f"--save {path}: stands there twice")
+            raise UsageError(f"--save {path} is given twice")
         if path.suffix not in (*WHOLE, ""):
             kinds = f"{', '.join(WHOLE)} or {WEIGHTS}"
             raise UsageError(f"--save {path}: end the name in {kinds}, or name a folder for a SavedModel")

@@ -44,7 +44,7 @@ def check_workers(slow: Sequence[Slow], workers: int) -> None:
         raise UsageError(f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}")
     indices = [index for index, _ in slow]
     if twice := [index for index in indices if indices.count(index) > 1]:
-        raise UsageError(f"--slow worker:{twice[0]}: stands there twice")
+        raise UsageError(f"--slow worker:{twice[0]} is given twice")
 
 
 def begin_work(features: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Facts that tell whether two runs are of one program on one kind of hardware, and what else differs between them."""
+"""Facts about runs: whether two of them have the same program and hardware, and the differences between both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tfscale.core.records.probe_status import ProbeStatus
 _MOST_HOSTS = 64
 """Hosts that are kept by name (chosen: of more, only that they are others is told)."""
 _LONGEST_COMMAND, _LONGEST_ARGUMENTS = 4000, 60
-"""Characters of a command that are kept, and of its changed arguments that are told (chosen)."""
+"""Characters of a command that are kept, and of its changed arguments that are told: listings of
+some hundred flags are whole, and a sentence stays within three lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class RunIdentity:
     def describe(self, task: str, description: Description) -> None:
         self._described[task] = description
 
-    def fold(self, task: str, frame: Frame) -> None:
+    def observe(self, task: str, frame: Frame) -> None:
         """Note the hardware below a task, once it is known."""
         known = self._hardware.get(task)
         # NVML may answer late. What is known is not decoded again, as the counters of a frame would be here.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from tfscale.console.analysis.baselines.baseline import OWN, PARTS, Baseline, BaselineStore
+from tfscale.console.analysis.baselines.part_history import NEWEST, WARM_UP, PartHistory
 from tfscale.console.analysis.baselines.run_facts import BaselineKey, RunFacts, Trained, Work, changes, is_all_known
-from tfscale.console.analysis.baselines.step_blocks import NEWEST, WARM_UP, StepBlocks
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
@@ -25,11 +25,13 @@ ON, OFF = 1.15, 1.08
 """Ratios to the baseline's step from which on steps are slower, and below which that ends (chosen: what is 1.2 times as
 long is told in spite of noise)."""
 PART_ON, PART_OFF = 1.5, 1.25
-"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below (chosen)."""
+"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below: a part alone is
+noisier than the whole step, and may double for reasons that nobody feels."""
 COST_ON, COST_OFF = 0.10, 0.05
-"""Shares of the step that the additional time of that part must cost, and below which it ends (chosen)."""
+"""Shares of the step that the additional time of that part must cost, and below which it ends: runs on the
+same hosts differ by some percent."""
 _PIECE = 5
-"""Blocks of each stretch of the newest ones that must show it, and of the stretch that shows its end."""
+"""Length in blocks of each stretch that must show a slowdown, and of the stretch that shows its end."""
 _KEEP_EVERY = 60
 """Blocks after which the baseline is kept anew."""
 _SETTLES = 10
@@ -37,7 +39,7 @@ _SETTLES = 10
 _MOST_EARLIER = 8
 """Baselines of earlier attempts of this run that are remembered."""
 _SAYS_MUCH = 10.0
-"""Factor up to which it is told; a larger one is of a part that was nothing before (chosen)."""
+"""Factor up to which it is told; a larger one is of a part that was nothing before, and says nothing."""
 
 _WORDS = {
     "transfer": ("the all-reduce", ": the network is slower, or the hosts are busy with other things"),
@@ -51,7 +53,7 @@ _CAUSES = {"transfer": "network", "input": "input", "host": "host"}
 
 
 class Spell(NamedTuple):
-    """Steps that are comparable with each other without more ado: of one attempt, one size and one kind of work."""
+    """Steps of one attempt, one size and one kind of work: their times can be compared."""
 
     attempt: tuple[object, ...]
     size: int
@@ -100,7 +102,7 @@ class SlowdownWatch:
     def __init__(self, store: BaselineStore | None = None) -> None:
         self._store = store
         self._spell: Spell | None = None
-        self._blocks: StepBlocks | None = None
+        self._blocks: PartHistory | None = None
         self._identity = Identity()
         self._kept_at = 0
         """Blocks of the attempt when its baseline was kept last."""
@@ -124,7 +126,7 @@ class SlowdownWatch:
             return None
         return Trained(self._spell.size, replace(self._identity.facts, work=self._spell.work))
 
-    def fold(
+    def compare(
         self,
         spell: Spell,
         fresh: AlignedSteps,
@@ -142,7 +144,7 @@ class SlowdownWatch:
             self._blocks = self._begun(spell, fresh, identify())
         blocks = self._blocks
         is_measured = is_usual or (self._open is not None and len(fresh.subjects) > 2)
-        if not blocks.fold(fresh, is_measured) or not is_measured:
+        if not blocks.append(fresh, is_measured) or not is_measured:
             return
         if blocks.count - self._kept_at >= _KEEP_EVERY or (self._store is not None and self._identity.key is None):
             known, self._kept_at = identify(), blocks.count
@@ -159,7 +161,7 @@ class SlowdownWatch:
         self._other_work = self._other_work + 1 if spell.work != self._spell.work else 0
         return self._other_work >= _SETTLES
 
-    def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> StepBlocks:
+    def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> PartHistory:
         """Remember the attempt so far as one before, and return the empty blocks of another spell."""
         before = self._spell
         if (own := self._keep()) is not None and before is not None:
@@ -168,7 +170,7 @@ class SlowdownWatch:
         begin = max(identity.started, float(fresh.end[0]) if is_first else 0.0)
         self._spell, self._identity, self._other_work, self._kept_at = spell, identity, 0, 0
         self._reference = self._open = None
-        return StepBlocks(begin + WARM_UP)
+        return PartHistory(begin + WARM_UP)
 
     def _own(self) -> Baseline | None:
         """Return the baseline of the present attempt, None where it is too short."""
@@ -220,7 +222,7 @@ class SlowdownWatch:
             return f"up to {clock(baseline.end)}"
         return f"in the run of {moment(baseline.begin)}"
 
-    def _judge(self, blocks: StepBlocks, workers: int, subject: str) -> None:
+    def _judge(self, blocks: PartHistory, workers: int, subject: str) -> None:
         if self._open is not None and self._reference is not None:
             if _has_ended(blocks.times[-_PIECE:], self._reference):
                 self._reference = self._open = None

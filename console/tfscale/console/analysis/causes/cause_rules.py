@@ -27,17 +27,22 @@ _HALF = 0.5
 _INPUT_SHARE = 0.05
 """Share of the step [TensorFlow profiler: moderately input-bound]."""
 _PRESSURE = 0.10
-"""Linux PSI `some avg10`, 0 to 1 (chosen)."""
+"""Linux PSI `some avg10`, 0 to 1: a tenth of the time in which some task waits lengthens a step by as much at most,
+which is where slowness begins to be felt."""
 _TIMES_PEERS = 2.0
-"""Factor over the median of the peers from which on a counter stands out (chosen)."""
+"""Factor over the median of the peers from which on a counter stands out: what all hosts show makes none of them
+slower."""
 _THROTTLED = 0.05
-"""Seconds a second for which the cgroup's limit held the task back (chosen)."""
+"""Seconds a second for which the cgroup's limit held the task back: it explains as large a part of the step at most,
+and 5 % is less than what makes a straggler."""
 _SWAPPING = 1e6
-"""Bytes a second by which swap grows (chosen)."""
+"""Bytes a second by which swap grows: less is what a kernel puts aside of pages that nobody uses."""
 CLOCK = 0.9
-"""Clock over that of the peers (chosen)."""
+"""Clock over that of the peers: GPUs of one kind differ by some percent at the same work, and less than a straggler's 7
+% would explain nothing."""
 _UNEVEN = 1.05
-"""Examples a step over those of the peers (chosen)."""
+"""Examples a step over those of the peers: a last batch that is a little smaller makes no difference, and less than a
+straggler's 7 % would explain nothing."""
 _GPU_FIELDS = {"gpu", "gpu_memory", "temperature", "clock", "heat", "power_brake", "power_cap", "ecc_errors", "xid"}
 
 
@@ -98,7 +103,7 @@ class Case:
 
 
 def explain(case: Case) -> Cause:
-    """Return the first cause that matches; a second one that matches is reported with it."""
+    """Return the cause of the first rule that matches, with the second matching cause in its evidence (`also`)."""
     matching = [(kind, reason) for kind, rule in CAUSE_RULES.items() if (reason := rule(case)) is not None]
     if not matching:
         reason = _slow_device(case)

@@ -24,9 +24,11 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
 
 PATIENCE = 5
-"""Evaluations in a row that another cause must match before it replaces the reported one (chosen)."""
+"""Evaluations in a row that another cause must match before it replaces the reported one: counters are medians of 10 s,
+of which half must change; with fewer the sentence would change with a single sample."""
 MOST_CASES = 2
-"""Stragglers that are explained in one evaluation; of more, each gets its turn (chosen)."""
+"""Stragglers that are explained in one evaluation; of more, each gets its turn: each reads the counters of up to 33
+tasks, and where many are slow at once a second more until a cause is told matters little."""
 MOST_PEERS = 32
 """Peers whose counters are read (chosen: enough for a median)."""
 

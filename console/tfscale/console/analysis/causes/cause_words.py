@@ -46,7 +46,7 @@ def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: f
 
 
 def _likely(subjects: Sequence[str], causes: Sequence[Cause]) -> str:
-    """Return the causes that are known; of several stragglers, each cause with those that have it."""
+    """Return the known causes, each with the names of the stragglers that have it."""
     having: dict[str, list[str]] = {}
     for subject, cause in sorted(zip(subjects, causes, strict=True), key=lambda pair: subject_order(pair[0])):
         if cause.clause:

@@ -23,7 +23,8 @@ WINDOW_SECONDS = 10.0
 OLDER_SECONDS = 20.0
 """Seconds between older samples that are kept: a thousand hosts send a megabyte a second."""
 FEWEST_SECONDS = 3.0
-"""Seconds of samples that are condensed at least, also where a slowdown began later (chosen)."""
+"""Seconds of samples that are condensed at least, also where a slowdown began later: a median of three
+samples leaves one odd one out."""
 
 HEAT = 0x40 | 0x20
 """NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
@@ -33,7 +34,8 @@ POWER_CAP = 0x04
 """NVML reason SwPowerCap: normal for a GPU at work, and a cause only where the clock falls with it."""
 
 _IDLE = 0.05
-"""Utilisation up to which a GPU is idle, and its clock and temperature are no evidence (chosen)."""
+"""Utilisation up to which a GPU is idle, and its clock and temperature are no evidence: an idle GPU
+lowers its clock, and cools down."""
 
 
 @dataclass(frozen=True, slots=True)

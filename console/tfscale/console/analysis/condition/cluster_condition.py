@@ -16,13 +16,16 @@ from tfscale.core.records.probe_status import ProbeState
 SHORTEST = 2.0
 """Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
 USUAL_STEPS = 5.0
-"""Multiple of the usual step up to which it counts as training (chosen)."""
+"""Multiple of the usual step up to which it counts as training: a single step that is a few times as long is common
+(the next file, garbage collection), a rate of zero at each of them would be wrong."""
 CERTAIN = 1.0
 """Seconds without a step up to which it counts as training though a process is stopped (chosen: one frame)."""
 FIRST_STEPS = 10.0
-"""Seconds up to which a cluster whose usual step is not known yet counts as training (chosen)."""
+"""Seconds up to which a cluster whose usual step is not known yet counts as training: steps may take some
+seconds each, and the first ones longer."""
 PAUSES = 1.5
-"""Multiple of a pause that comes again and again, such as reading between epochs, that is no news (chosen)."""
+"""Multiple of a pause that comes again and again, such as reading between epochs, that is no news: such
+pauses differ by less than half from each other."""
 _PAUSES_KEPT, _PAUSES_NEEDED = 8, 3
 
 

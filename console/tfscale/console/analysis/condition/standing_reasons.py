@@ -8,7 +8,8 @@ from tfscale.core.records.host_sample import HostSample
 from tfscale.core.text import duration, plural
 
 THROTTLED = 0.5
-"""Seconds a second without the processor that explain why a task stands still (chosen)."""
+"""Seconds a second without the processor that explain why a task stands still: with less it still makes half of its
+steps."""
 
 
 def reasons_to_stand_still(host: HostSample) -> Iterator[str]:

@@ -33,7 +33,7 @@ class LostGradients(NamedTuple):
 
     whose: Whose
     subjects: tuple[str, ...]
-    """Tasks, or replicas of a task of which others were finite; those that told of it."""
+    """Names of the tasks that reported it; of a task with finite replicas, the names of its other replicas."""
     begin: float
     """Unix seconds on the clock of the first subject's host."""
     gradients: Gradients

@@ -1,4 +1,4 @@
-"""Memory of one link: what TCP told of it in the newest seconds, and what it carried while it was well."""
+"""Memory of one link: TCP's numbers of the newest seconds, and the usual rate from before it was ill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ WINDOW = 3.0
 _KEPT = 60
 """Samples kept, one a second, and samples of a well link whose median is usual."""
 _LEAST_USUAL = 5
-"""Samples of a well link from which on its rate is known as usual (chosen)."""
+"""Samples of a well link from which on its rate is known as usual: five seconds, so that a median of them is no
+burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class LinkMemory:
 
     @property
     def manner(self) -> str:
-        """The manner in which it is ill: one that loses what it carries may be slow for that in some seconds."""
+        """Kind of fault, `slow` or `lossy`; a lossy link may look slow in some seconds."""
         return "slow" if "slow" in self._begins else "lossy"
 
     @property
@@ -86,7 +87,7 @@ class LinkMemory:
         return min(self._begins.values(), default=self.at)
 
     def suspect(self, begins: Mapping[str, float]) -> None:
-        """Note the manners in which it is ill now; those in which it was before keep their begin."""
+        """Note the present kinds of fault; a kind that was there before keeps its begin."""
         self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
 
     def note_well(self) -> None:

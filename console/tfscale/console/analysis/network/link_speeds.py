@@ -23,13 +23,13 @@ class LinkSpeeds:
 
     spec: ClusterSpec
     _carried: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By task whose link's speed is wrong: (when that was found, bits a second that it carried)."""
+    """Tasks whose link carried more than the cluster file allows: (time of the finding, bits a second carried)."""
 
     def given(self, task: str) -> float | None:
         """Return the speed of a task's link in bits a second, None where it is not given or wrong."""
         return None if task in self._carried else self.spec.link_speed(Task.parse(task))
 
-    def note(self, task: str, carried: float, now: float, beyond: float = BEYOND) -> None:
+    def note_carried(self, task: str, carried: float, now: float, beyond: float = BEYOND) -> None:
         """Take in that a task's link carried so many bits a second."""
         speed = self.spec.link_speed(Task.parse(task))
         if speed is None or carried < beyond * speed:

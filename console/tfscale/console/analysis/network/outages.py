@@ -22,7 +22,7 @@ NETWORK = "network"
 STOPPED = "stopped"
 """Reason of a crash that followed from a peer's process that was stopped."""
 GIVEN_UP = 5.0
-"""Seconds for which a process is stopped from which on others end of it (TensorFlow gave it up after 7 to 12 s)."""
+"""Shortest stop of a process, in seconds, of which other tasks end (TensorFlow gave it up after 7 to 12 s)."""
 AFTER = 60.0
 """Seconds after an outage in which tasks may still end of it (chosen: TensorFlow notices at its next message)."""
 _KEPT = 10
@@ -37,7 +37,7 @@ class Outage:
     begin: float
     end: float | None = None
     other: str = ""
-    """The one host from which it was cut off, by its task; empty where it was cut off from all."""
+    """Task of the single host that could not be reached; empty where no host could be."""
     how: str = ""
     """How its process was stopped, as in `stopped by a signal`; empty where it was the network."""
 
@@ -68,7 +68,7 @@ class Outages:
 
     _known: list[Outage] = field(default_factory=list)
 
-    def note(self, cut: Iterable[Diagnosis], now: float) -> None:
+    def note_cut_off(self, cut: Iterable[Diagnosis], now: float) -> None:
         """Take in who is cut off now."""
         found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
         self._note(NETWORK, list(map(self._whole, found)), now)
@@ -84,7 +84,7 @@ class Outages:
         return next((replace(known, end=None) for known in near), outage) if outage.other else outage
 
     def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
-        """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
+        """Note which tasks' processes are stopped now. A task that is not heard keeps its last state."""
         known = {task.name: task for task in tasks if task.up}
         lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
         running = {name: task for name, task in known.items() if task.running}
@@ -102,7 +102,7 @@ class Outages:
         self._known = self._known[-_KEPT:]
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Return the crashes, all those that followed from one outage as one, which is told as such."""
+        """Return the crashes; all crashes that followed from one outage become one crash, which names the outage."""
         told: list[Diagnosis] = []
         followed: dict[int, list[Diagnosis]] = {}
         for crash in crashes:

@@ -1,4 +1,4 @@
-"""Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
+"""Hosts that nobody hears: a host may be cut off from all others or from one, or only this console is cut off.
 
 Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
 """
@@ -24,8 +24,8 @@ one after that. Both times are of one clock. Frames that are more than 2 s old b
 what has been sent may come a second late from a busy host."""
 
 HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
-"""Evidence (`agent`) of an agent that others hear, that nobody hears, that the console has never heard, and that was
-asked to leave."""
+"""Evidence (`agent`), in this order: other agents hear the agent; nobody does; the console never has; it was asked to
+leave."""
 
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
@@ -65,7 +65,7 @@ class SilenceWatch(Detector):
         found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
         self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
         found += self._about_reached(self._deaf_pairs(tasks))
-        self.outages.note([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_cut_off([each for each in found if each.kind == "cut_off"], now)
         self.outages.note_stopped(tasks.values(), now)
         return found
 

@@ -20,21 +20,24 @@ from tfscale.core.records.host_sample import Counters
 from tfscale.core.text import bit_rate, clock, data_size, duration, times
 
 STEADY = 3
-"""Judgements in a row, one a second, before a link is named, and before it is well again (chosen)."""
+"""Judgements in a row, one a second, before a link is named, and before it is well again: a burst of another program
+lasts for a second or two, and a name that comes and goes with it would be of no use."""
 SLOWER_ON, SLOWER_OFF = 3.0, 2.0
 """Ratio of the others' speed to a link's from which on it is slow, and below which that ends. Chosen: three real
 workers on two busy cores had links of 1 to 4 Gbit/s, of which one shaped to 60 Mbit/s carried 57."""
 BUSY_ON, BUSY_OFF = 0.3, 0.2
-"""Shares of the time in which a slow link has something to send, and by which it exceeds the others (chosen)."""
+"""Shares of the time in which a slow link has something to send, and by which it exceeds the others: a link that is
+idle more than two thirds of the time holds nobody up, however slow it is."""
 LOST_ON, LOST_OFF = 0.01, 0.005
 """Shares of the segments that are lost (chosen: senders that take loss for congestion crawl from 1 % on)."""
 MOST_READ = 8
 """Tasks whose links are read for being the busiest, and as many for comparison: to read those of a thousand each second
-takes too long (chosen)."""
+takes longer than the rest of the diagnosis."""
 _LEAST_RATE = 10_000
-"""Bytes a second below which a link carries requests, not data (chosen)."""
+"""Bytes a second below which a link carries requests, not data: heartbeats and small calls alone stay far below it."""
 _LEAST_SHARE = 0.1
-"""Part of the busiest link's rate below which a link's speed says nothing (chosen)."""
+"""Part of the busiest link's rate below which a link's speed says nothing: TCP measures speed on what is sent, and a
+few packets at a time never fill a link."""
 _LONGER = 1.1
 """Factor by which steps take longer from which on a link is charged for it (chosen: the rate at which a healthy link
 sends differs by some percent from one minute to the next)."""

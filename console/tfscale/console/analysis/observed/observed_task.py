@@ -160,8 +160,8 @@ class ObservedTask:
         """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
         return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
 
-    def fold(self, frame: Frame) -> None:
-        """Take in a frame of the task's agent."""
+    def observe(self, frame: Frame) -> None:
+        """Keep what a frame of the task's agent tells."""
         self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         if frame.probe is not None and frame.probe.devices is not None:

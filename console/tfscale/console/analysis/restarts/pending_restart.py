@@ -20,7 +20,7 @@ from tfscale.core.records.task_status import TaskState
 
 _CLOCKS_AGREE = 5.0
 """Seconds by which a gap may differ between the hosts' clocks and the observer's, to which frames come once a second
-(chosen); beyond it a clock was set."""
+and some late; beyond it a clock was set."""
 
 Attempt = tuple[int, int]
 """(generation, attempt) of a task."""
@@ -63,7 +63,7 @@ class Gap:
     ended: float | None = None
     """End of its process."""
 
-    def note(self, task: ObservedTask) -> None:
+    def note_stop(self, task: ObservedTask) -> None:
         """Take in how the task ends."""
         end = task.status.exit if task.status else None
         if self.asked is None and (task.state is TaskState.STOPPING or (end is not None and end.requested)):

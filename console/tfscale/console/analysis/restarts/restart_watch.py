@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from tfscale.console.analysis.baselines.part_history import WARM_UP
 from tfscale.console.analysis.baselines.run_facts import Trained
-from tfscale.console.analysis.baselines.step_blocks import WARM_UP
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.console.analysis.restarts.pending_restart import (
@@ -25,7 +25,7 @@ from tfscale.console.analysis.restarts.pending_restart import (
     why_not_compared,
 )
 from tfscale.console.analysis.restarts.restart_words import MeasuredRestart, told
-from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, RateBlocks, StepRate
+from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, RateHistory, StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import ALL, NewestSteps
 from tfscale.console.analysis.stragglers.straggler_words import names_of
@@ -66,7 +66,7 @@ class RestartWatch(Detector):
         """Steps so far."""
         self._is_sure = True
         """False where steps may have been made since then that nobody has told of."""
-        self._blocks = RateBlocks()
+        self._blocks = RateHistory()
         """Blocks of the steps of those that run now."""
         self._before: StepRate | None = None
         """The last rate that was known before some task stopped or began."""
@@ -127,7 +127,7 @@ class RestartWatch(Detector):
     def _begin(self, steps: NewestSteps, now: float) -> None:
         """Begin anew: of what was before nothing is known, or it is over."""
         self._pending, self._before, self._is_sure = None, None, True
-        self._gaps, self._blocks = {}, RateBlocks()
+        self._gaps, self._blocks = {}, RateHistory()
         started = max((task.status.started or 0.0 for task in self._tasks if task.status), default=0.0)
         age = steps.end - started
         self._steps, self._came, self._attempts = steps, now, self._present()
@@ -139,11 +139,11 @@ class RestartWatch(Detector):
     def _note_stops(self, stopped: Mapping[str, ObservedTask]) -> None:
         if self._stopped != stopped.keys():
             # Another number of workers makes steps at another rate.
-            self._before, self._blocks = self._blocks.rate() or self._before, RateBlocks()
+            self._before, self._blocks = self._blocks.rate() or self._before, RateHistory()
         for name, task in stopped.items():
             if name not in self._gaps:
                 self._gaps[name] = self._gap()
-            self._gaps[name].note(task)
+            self._gaps[name].note_stop(task)
         if self._gaps:
             present = self._present()
             left = stopped.keys() | {name for name in present if present[name] != self._attempts.get(name)}
@@ -199,7 +199,7 @@ class RestartWatch(Detector):
         pending.restarts.update(names)
         pending.since = known.now
         self._pending, self._attempts = pending, self._present()
-        self._blocks, self._warm = RateBlocks(), known.now + WARM_UP
+        self._blocks, self._warm = RateHistory(), known.now + WARM_UP
 
     def _take(self, ends: Floats, is_whole: bool, steps: NewestSteps, known: Circumstances) -> None:
         """Take in the ends of steps since the last evaluation; some may be missing where they are not `is_whole`."""
@@ -211,7 +211,7 @@ class RestartWatch(Detector):
         if known.now >= self._warm:
             if not is_whole:
                 self._blocks.interrupt()
-            self._blocks.take(ends, len(steps.paces))
+            self._blocks.append(ends, len(steps.paces))
 
     def _note_circumstances(self, known: Circumstances) -> None:
         """Note what holds while all train that can, for the case that they are restarted next."""

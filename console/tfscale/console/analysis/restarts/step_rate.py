@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.analysis.steps.blocks import SECOND, cut_second
 from tfscale.console.analysis.stragglers.noise import margin
 from tfscale.console.analysis.stragglers.straggler_rule import centre
 
@@ -15,8 +16,6 @@ LEAST_BLOCKS = 10
 """Blocks that a rate is measured over, at least (chosen: six are left between the fifths that are cut off)."""
 SECONDS = 60.0
 """Seconds that it is measured over, at most, where these have so many blocks."""
-_LENGTH = 1.0
-"""Seconds of a block at least."""
 _SET_BACK = 1.0
 """Seconds by which a step ends before the one before it where the clock was set back (chosen: workers at their own pace
 report a step some milliseconds late)."""
@@ -47,7 +46,7 @@ class Change:
     share: float
     """The later rate over the earlier one, less 1."""
     noise: float
-    """Share that noise alone makes of it, at most, and below which it is none."""
+    """Largest change by noise alone, as a share; a smaller change is no change."""
 
     @property
     def is_real(self) -> bool:
@@ -67,10 +66,10 @@ class Change:
 
 
 @dataclass(slots=True)
-class RateBlocks:
-    """The newest blocks: of each, the seconds a step."""
+class RateHistory:
+    """History of the seconds a step, in blocks of a second or more."""
 
-    _blocks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=int(SECONDS / _LENGTH)))
+    _blocks: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=int(SECONDS / SECOND)))
     """(logarithm of the seconds a step, seconds) of each."""
     _edge: float | None = None
     """End of the last step of the last block, Unix seconds."""
@@ -84,24 +83,23 @@ class RateBlocks:
         """Begin the next block at the next step: some between are not known, or are not to count."""
         self._edge, self._steps = None, 0
 
-    def take(self, ends: Floats, least: int = 1) -> None:
-        """Take in the next steps by their (k,) ends, Unix seconds, in order; a block has so many at `least`."""
+    def append(self, ends: Floats, least: int = 1) -> None:
+        """Append the next steps by their (k,) ends, Unix seconds, in order; a block has so many at `least`."""
         turns = np.flatnonzero(np.diff(ends) < -_SET_BACK) + 1
         for part in np.split(ends, turns):
-            self._take_rising(part, least)
+            self._append_rising(part, least)
 
-    def _take_rising(self, ends: Floats, least: int) -> None:
+    def _append_rising(self, ends: Floats, least: int) -> None:
         while len(ends):
             if self._edge is None or ends[0] < self._edge - _SET_BACK:
                 self._edge, self._steps, ends = float(ends[0]), 0, ends[1:]
                 continue
-            last = max(int(np.searchsorted(ends, self._edge + _LENGTH)), least - self._steps - 1)
-            if last >= len(ends):
+            if (count := cut_second(ends, self._edge, least - self._steps)) is None:
                 self._steps += len(ends)
                 return
-            seconds = float(ends[last]) - self._edge
-            self._blocks.append((math.log(seconds / (self._steps + last + 1)), seconds))
-            self._edge, self._steps, ends = float(ends[last]), 0, ends[last + 1 :]
+            seconds = float(ends[count - 1]) - self._edge
+            self._blocks.append((math.log(seconds / (self._steps + count)), seconds))
+            self._edge, self._steps, ends = float(ends[count - 1]), 0, ends[count:]
 
     def rate(self) -> StepRate | None:
         """Return the rate over the newest minute, and over ten blocks at least; None while there are fewer."""

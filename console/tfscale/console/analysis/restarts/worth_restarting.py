@@ -1,4 +1,4 @@
-"""Worth of a restart for one slow worker: whether the policy mends it, its price and its gain, and what it has gained.
+"""Worth of a restart for one slow worker: can the policy mend the slowness, at which price, with which gain.
 
 The rule: docs/how-it-works/ownership.md#a-slow-worker.
 """
@@ -29,7 +29,8 @@ ASSUMED = 120.0
 and the first graphs up to a minute and a half)."""
 _LEAST_SEVERITY = "serious"
 _HALF = 0.5
-"""Share of the expected gain that a restart must have brought to be repeated (chosen)."""
+"""Share of the expected gain that a restart must have brought to be repeated: with less the slowness has
+another cause than was thought, and the next restart would cost as much and gain as little."""
 _OWN_PROCESS = frozenset({"host", UNKNOWN, DEVICE})
 _MENDED: Mapping[OnStraggler, frozenset[str]] = {
     OnStraggler.TELL: frozenset(),
@@ -55,7 +56,7 @@ class PolicyRestart:
 
     @property
     def words(self) -> str:
-        """Sentence about a restart that is not to be repeated; empty where it was worth it, or that is not known."""
+        """Sentence about a restart that is not repeated; empty if it was worth its price or its gain is unknown."""
         if self.gained is None or self.expected is None or self.was_worth_it:
             return ""
         gained = f"{self.gained:.0%}" if self.gained >= 0.005 else "nothing"
@@ -63,7 +64,7 @@ class PolicyRestart:
 
 
 def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
-    """Return the one worker that is surely slow and costs much, where nothing else is wrong that matters for it.
+    """Return the only straggler, if it is certain and costs much; None beside any finding that forbids a restart.
 
     Several at once are rather a matter of what they share; half of all may be another kind of hardware.
     """

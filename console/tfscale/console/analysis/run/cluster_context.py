@@ -36,7 +36,7 @@ from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState
 
 PERIOD = 5.0
-"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster."""
 _BATCH = 16
 """Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
 Chosen: 64 tasks make four batches, one in each second of a period."""
@@ -83,12 +83,12 @@ class ClusterContext(Detector):
     def observe(self, task: str, frame: Frame) -> None:
         """Keep the counters and the activities of a frame of a task that the spec knows."""
         self._samples[task].add(frame)
-        self._identity.fold(task, frame)
+        self._identity.observe(task, frame)
         if frame.status.state is TaskState.RUNNING:
             self._ran = max(self._ran, frame.at)
         if task in self._training:
-            self._goodput.started(frame.status.started)
-            self._goodput.activities(task, frame.activities)
+            self._goodput.note_start(frame.status.started)
+            self._goodput.note_activities(task, frame.activities)
 
     def describe(self, task: str, description: Description) -> None:
         """Note what the agent of a task says about itself."""
@@ -116,7 +116,7 @@ class ClusterContext(Detector):
         stops = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training]
         if stops and (still := condition.stillness) is not None:
             charge = kind_of(min(stops, key=by_severity)).charges
-            self._goodput.stood_still(str(charge), still.since, still.since + still.seconds)
+            self._goodput.note_standstill(str(charge), still.since, still.since + still.seconds)
 
     @property
     def spent(self) -> Mapping[str, float]:
@@ -169,7 +169,7 @@ class ClusterContext(Detector):
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:
             if (moved := self._samples[name].most_moved()) is not None:
-                self._speeds.note(name, 8 * moved, now)
+                self._speeds.note_carried(name, 8 * moved, now)
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
         self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
@@ -188,8 +188,8 @@ class ClusterContext(Detector):
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
-            self._shares.note(self._goodput)
+            self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
+            self._shares.sample(self._goodput)
             self._compare(tasks, attempt, fresh)
 
     def _compare(self, tasks: Mapping[str, ObservedTask], attempt: tuple[int | str, ...], fresh: AlignedSteps) -> None:
@@ -204,7 +204,7 @@ class ClusterContext(Detector):
             return Identity(started, known.attempt(names, tasks), known.key(names, probe), known.facts(names, probe))
 
         size = probe.replicas if probe and probe.replicas else len(fresh.subjects)
-        self._slowdown.fold(Spell(attempt, size, Work.of(probe)), fresh, identify, self._is_usual)
+        self._slowdown.compare(Spell(attempt, size, Work.of(probe)), fresh, identify, self._is_usual)
 
     def _load(
         self,
@@ -238,7 +238,7 @@ class ClusterContext(Detector):
             return load
         if source == BY_FILE and self._are_apart(names):
             slowest = min(names, key=lambda name: self._speeds.given(name) or math.inf)
-            self._speeds.note(slowest, load.bus, now, BEYOND_IN_STEP)
+            self._speeds.note_carried(slowest, load.bus, now, BEYOND_IN_STEP)
         return replace(load, link=None, link_source=None)
 
     def _are_apart(self, names: Sequence[str]) -> bool:

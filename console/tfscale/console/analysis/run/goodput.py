@@ -52,7 +52,8 @@ Attempt = tuple[int | str, ...]
 """The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
-"""Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends are
+some milliseconds apart, and so short a gap needs no reason."""
 
 
 @dataclass(slots=True)
@@ -76,16 +77,16 @@ class Goodput:
     _standstills: dict[float, tuple[str, float]] = field(default_factory=dict)
     """Times without a step that a finding explains: (bucket, end) by begin, Unix seconds."""
 
-    def stood_still(self, bucket: str, begin: float, end: float) -> None:
+    def note_standstill(self, bucket: str, begin: float, end: float) -> None:
         """Charge a bucket with the time from `begin` to `end`, Unix seconds, in which no step is made."""
         self._standstills[begin] = bucket, end
 
-    def started(self, at: float | None) -> None:
+    def note_start(self, at: float | None) -> None:
         """Note that a task was started at `at`, Unix seconds; the run began with the first one."""
         if at is not None and self._reached is None:
             self.begin = at if self.begin is None else min(self.begin, at)
 
-    def activities(self, task: str, activities: Iterable[Activity]) -> None:
+    def note_activities(self, task: str, activities: Iterable[Activity]) -> None:
         """Note what a task did instead of steps; an activity that has ended replaces itself as it was before."""
         for activity in activities:
             self._activities[task, activity.kind, activity.begin] = activity
@@ -100,7 +101,7 @@ class Goodput:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
-    def steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
+    def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
         """Take in steps from `next_step` on that all workers have reported.
 
         `newest_global` is the global step of the last of them, None where the program does not count them.

@@ -17,26 +17,29 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.text import bit_rate
 
 COMMUNICATION = 0.30
-"""Share of the step that the all-reduce takes (chosen)."""
+"""Share of the step that the all-reduce takes: with less, even an all-reduce that took no time would gain less than 43
+%, and no remedy gains all of it."""
 FULL = 0.80
 """Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
 (tests/e2e/causes/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
 INPUT = 0.20
 """Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
 COMPUTE = 0.70
-"""Share of the step that the GPUs compute (chosen)."""
+"""Share of the step that the GPUs compute: the rest is then too little for another limit to be worth a word."""
 GPU_BUSY = 0.90
-"""Utilisation of the GPUs from which on they count as at work throughout (chosen)."""
+"""Utilisation of the GPUs from which on they count as at work throughout: NVML counts samples, and misses some work."""
 GPU_MEMORY = 0.97
-"""Share of the GPUs' memory that is taken (chosen)."""
+"""Share of the GPUs' memory that is taken: the next larger batch does not fit."""
 CPU_BUSY = 0.95
-"""Share of all cores in use (chosen)."""
+"""Share of all cores in use: a host that is at work is never above it by chance for 10 s."""
 HYSTERESIS = 0.9
-"""Share of its threshold below which a reported limit ends (chosen)."""
+"""Share of its threshold below which a reported limit ends: at 1 noise would end it, and report it again."""
 SETTLE = 10.0
-"""Seconds for which a limit must hold before it is reported, and be gone before it ends (chosen)."""
+"""Seconds for which a limit must hold before it is reported, and be gone before it ends: counters are
+medians over 10 s, and what passes sooner needs no remedy."""
 _NEWS = 0.1
-"""Change of the fraction from which on a limit is reported with new numbers (chosen)."""
+"""Change of the fraction from which on a limit is reported with new numbers: smaller ones would change the
+sentence at each judgement."""
 
 MANNERS = ("evaluation", "python")
 """Limits that may be what the program is meant to do: they are told, and the cluster is healthy."""
@@ -46,7 +49,9 @@ _OUTSIDE = {
     "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
     "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
 }
-"""By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
+"""By bucket of goodput: resource, share of the time from which on it is told, sentence. Checkpoints and compiling are
+overhead, of which a tenth and a fifth are felt; evaluation and Python may be what the program is for, and are told from
+half on."""
 BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
 """Limits by what takes time outside of the steps."""
 
@@ -68,7 +73,7 @@ class Limit:
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
     settle: float = SETTLE
-    """Seconds for which it must hold before it is reported; 0 of what the straggler rule has watched already."""
+    """Seconds for which the limit must hold before it is reported; 0 if the straggler rule has watched it already."""
 
     @property
     def is_told(self) -> bool:

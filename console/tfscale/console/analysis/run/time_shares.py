@@ -20,7 +20,7 @@ class TimeShares:
 
     _past: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
 
-    def note(self, goodput: Goodput) -> None:
+    def sample(self, goodput: Goodput) -> None:
         """Take in the sums up to the newest step."""
         settled = goodput.settled
         if settled is None or (self._past and settled[0] <= self._past[-1][0]):

@@ -19,9 +19,26 @@ from tfscale.console.analysis.steps.phases import (
 WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
 KEEP = 1200
-"""Blocks that are remembered: 60 windows, 5 to 10 minutes (chosen)."""
+"""Blocks that are remembered: 60 windows, 5 to 10 minutes. Bursts of noise are learned from them: a
+shorter memory forgets those of a minute ago, a longer one those of another time of the day."""
 TINY = 1e-6
 """Seconds that replace a shorter lag: the logarithm of 0 does not exist."""
+SECOND = 1.0
+"""Least length of a block of `cut_second`: shorter ones hold the noise of few steps, longer ones hide a pause."""
+
+
+def cut_second(ends: Floats, begin: float, least: int = 1) -> int | None:
+    """Return how many of the next steps complete a block that began at `begin`; None while the block is open.
+
+    A block lasts a second or more, and has so many steps at `least`.
+
+    Args:
+        ends: (k,) Unix seconds at which the next steps end, in order.
+        begin: Unix seconds.
+        least: of a block of which some steps are there already, those that are missing.
+    """
+    count = max(int(np.searchsorted(ends, begin + SECOND)) + 1, least)
+    return count if count <= len(ends) else None
 
 
 class RowHistory:
@@ -109,8 +126,8 @@ class Blocks:
         """Return the share of the step that is this subject's lag, in the newest window."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
-    def fold(self, aligned: AlignedSteps) -> None:
-        """Take in the steps since the last call, except those of the block that is still open."""
+    def append(self, aligned: AlignedSteps) -> None:
+        """Append the steps since the last call, except those of the block that is still open."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:
             return

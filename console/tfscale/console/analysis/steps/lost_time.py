@@ -1,4 +1,4 @@
-"""Time that slow subjects cost the others, which wait for them: that of the steps above what it would be without."""
+"""Time lost to slow subjects: the step time minus the step time without them."""
 
 from __future__ import annotations
 

@@ -36,4 +36,4 @@ class NewestSteps:
     number: int | None
     """Its global step, None where the program does not count them."""
     paces: Mapping[str, Paced] = field(default_factory=dict)
-    """Steps of each pace by name, those that are made now; of workers that meet in each step it is one, ALL."""
+    """Present steps by the name of their pace; workers that meet in each step have one common pace, ALL."""

@@ -26,9 +26,9 @@ CELLS = 800_000
 FEWEST_STEPS, MOST_STEPS = 768, 16_384
 """Bounds on the steps of each subject, whatever `keep` and `cells` say."""
 _MOST_UNWRITTEN = 256
-"""Batches that are written together (chosen): few make numpy's calls the cost, many delay the console's next key."""
+"""Batches that are written together: few make numpy's calls the cost, many delay the console's next key."""
 SAMPLE = 128
-"""Steps of a window of which medians are taken (chosen): more take time and change no digit that is shown."""
+"""Steps of a window of which medians are taken: more take time and change no digit that is shown."""
 
 
 @dataclass(slots=True)

@@ -9,24 +9,21 @@ so that it costs the cluster only its own share of the steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.blocks import TINY, WINDOW, Blocks
 from tfscale.console.analysis.steps.phases import medians, others_median
-from tfscale.console.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
+from tfscale.console.analysis.stragglers.named_stragglers import ReportedStraggler
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import (
     LENGTHS,
-    Rule,
-    ShortHistory,
     Verdict,
     severity_of,
-    short_history,
 )
-from tfscale.console.analysis.stragglers.straggler_watch import keep_only
+from tfscale.console.analysis.stragglers.straggler_watch import SubjectWatch
 from tfscale.console.analysis.stragglers.straggler_words import (
     begin_of,
     evidence_of,
@@ -86,11 +83,11 @@ class PaceBlocks(Blocks):
         return self._steps.rows
 
     def part(self, column: int) -> float:
-        """Return the share of this worker's time in which it is at work: the share that it gains from more speed."""
+        """Return the share of the worker's time spent at work; only this share shrinks with a faster worker."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
 
-    def take(self, paces: Sequence[Pace]) -> None:
-        """Take in the workers' steps after `until`, up to the newest time that all of them have reported."""
+    def append_paces(self, paces: Sequence[Pace]) -> None:
+        """Append the workers' steps after `until`, up to the newest time that all of them have reported."""
         horizon = min(float(pace.end[-1]) if len(pace.end) else -np.inf for pace in paces)
         while (edge := self._edge(paces, horizon)) is not None:
             self._add([pace.within(self.until, edge) for pace in paces], edge)
@@ -115,21 +112,8 @@ class PaceBlocks(Blocks):
 
 
 @dataclass(slots=True)
-class PaceWatch:
-    """Memory of the paces of workers, and the stragglers among them."""
-
-    rule: Rule = field(default_factory=Rule)
-    named: NamedStragglers = field(init=False)
-    """The open stragglers."""
-    _blocks: PaceBlocks | None = None
-
-    def __post_init__(self) -> None:
-        self.named = NamedStragglers(self.rule)
-
-    @property
-    def short_history(self) -> ShortHistory | None:
-        """The history of two subjects or more, while it is too short to name anybody."""
-        return short_history(self._blocks)
+class PaceWatch(SubjectWatch[PaceBlocks]):
+    """Watch of workers at their own pace."""
 
     def restart(self, subjects: set[str]) -> None:
         """Forget these workers: they began anew, or ended."""
@@ -142,9 +126,8 @@ class PaceWatch:
 
         Returns the time, Unix seconds, up to which their steps are known; -inf where the history has to begin anew.
         """
-        if self._blocks is not None and not keep_only(self._blocks, subjects, self.rule):
-            self._blocks = None
-        return self._blocks.until if self._blocks is not None else -np.inf
+        blocks = self._kept(subjects)
+        return -np.inf if blocks is None else blocks.until
 
     def diagnose(self, subjects: tuple[str, ...], fresh: Sequence[Pace], paces_since: PacesSince) -> list[Diagnosis]:
         """Return the open stragglers among these workers.
@@ -156,7 +139,7 @@ class PaceWatch:
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in fresh)
                 self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
-            self._blocks.take(fresh)
+            self._blocks.append_paces(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self.named.judge(
                     self._blocks,

@@ -24,11 +24,13 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import StepBatch
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
-"""Distance to the newest step, in steps of its own, beyond which a worker is not waited for (both; chosen)."""
+"""Distance to the newest step, in steps of its own, beyond which a worker is not waited for: frames come once
+a second, so that several are missing, and a worker whose steps take seconds is given five of them."""
 STALE_SECONDS, STALE_STEPS = 10.0, 20
-"""Newest steps over which staleness is told: the longer of these two, the steps those of the slowest (both; chosen)."""
+"""Newest steps over which staleness is told: the longer of these two, the steps those of the slowest: fewer
+updates make a mean that jumps, more tell of a time that is over."""
 ROWS = 60
-"""Newest steps of each worker in the window: three times the 20 that a window has at least (chosen)."""
+"""Newest steps of each worker in the window: three times the 20 that a window has at least."""
 CELLS = 4096
 """Steps that are kept of each worker: 40 s at 100 steps a second."""
 

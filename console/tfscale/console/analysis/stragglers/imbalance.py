@@ -21,15 +21,16 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.records.step_batch import LAG_PHASES
 
 COST_ON, COST_OFF = 0.15, 0.10
-"""Shares of the step from which on an imbalance is reported, and below which it ends (chosen)."""
+"""Shares of the step from which on an imbalance is reported, and below which it ends: the slowest of many workers
+always costs some percent of the step by ordinary noise, which nobody can mend."""
 _WINDOWS = 3
-"""Windows in a row that must show it, so that a straggler is named before it is called an imbalance."""
+"""Windows in a row that must show an imbalance: enough for the straggler rule to name a straggler first."""
 _MAJORITY = 0.5
 """Share of the lost time that a phase must hold to be named."""
 _MOSTLY = 2 / 3
-"""Share of the lost time from which on one subject is behind it (chosen)."""
+"""Share of the lost time from which on one subject is behind it: twice what all others lose together."""
 _EVEN = 0.65
-"""Largest share of the lost time that one of two may have where it is not always the same one; of n, twice 1/n."""
+"""Largest share of the lost time that one of two subjects has while the slowest subject changes; of n subjects, 2/n."""
 
 
 class LostTime(NamedTuple):

@@ -15,9 +15,11 @@ from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigur
 from tfscale.console.analysis.stragglers.straggler_rule import Rule, Verdict
 
 _UNEQUAL = 0.15
-"""Gain from which on the input's own Python shows that a worker's input is slower than that of the others. The shares
-of two equal generators of 30 ms differ by up to 0.06 on a full host of two cores (test_input_bound.py);
-from 0.3 on an input that takes a third longer would not be named."""
+"""Gain from which on the input's own Python shows that a worker's input is slower than that of the others.
+
+A first and a last call that are in the window in part move the share of each by up to a tenth, so that with 0.1 equal
+inputs of seconds a batch could be named; with 0.3 an input that takes a third longer would not be.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ Report = Callable[[Sequence[Verdict]], Sequence[ReportedStraggler]]
 @dataclass(frozen=True, slots=True)
 class _Named:
     verdict: Verdict
-    """The verdict that named it: its window decides when it ends, where noise hides that."""
+    """Verdict that named the straggler; its window decides about the end where noise hides the recovery."""
     reported: ReportedStraggler
 
 

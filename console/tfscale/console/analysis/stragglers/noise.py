@@ -17,7 +17,8 @@ from tfscale.console.analysis.steps.arrays import Floats
 _FEWEST = 24
 """Blocks that a coarser block size must leave (chosen: fewer of one subject give no estimate of the spread)."""
 _FEWEST_EACH, _FEWEST_OF_ALL = 6, 96
-"""Blocks that it must leave at least, of each subject and of all together, where many show the noise (chosen)."""
+"""Blocks that it must leave at least, of each subject and of all together, where many show the noise: an estimate from
+fewer blocks is off by more than a tenth, and the margins that are made of it are as well."""
 _LITTLE_SKEW = 0.01
 """Skewness up to which a distribution is taken for normal."""
 _TRIMMED = 1.03
@@ -167,7 +168,7 @@ class Spells(NamedTuple):
     passed: int
     """Number of spells that have passed."""
     mean: float
-    """Blocks that one lasts on average, those that still last included as far as they are known."""
+    """Mean length of a spell in blocks; a spell that still lasts counts with its length so far."""
 
     def as_rare(self, exposure: float, chance: float) -> float:
         """Return for how many blocks one lasts with this chance within so many blocks of all subjects.

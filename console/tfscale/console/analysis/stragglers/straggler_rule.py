@@ -28,7 +28,8 @@ LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 FEW = 3
 """Workers up to which one noisy host is half or all of what defines the usual lag."""
 MOST_PATIENCE = 4
-"""Windows after which a slowdown is no burst of noise, whatever bursts were seen before (chosen)."""
+"""Windows after which a slowdown is no burst of noise, whatever bursts were seen before: with less a
+long burst of another tenant names its worker, with more a real straggler among noisy hosts is named later."""
 NEWEST = 6
 """Newest blocks that must not contradict a slowdown: 1.5 s, 3 s among few, or 6 steps (chosen: a burst of a second or
 two at one of the peers ends no straggler)."""
@@ -39,29 +40,34 @@ _SETTLED, _SETTLED_OF_TWO = 60.0, 120.0
 """Seconds of history that show how far noise wanders, of many and of two subjects (chosen: noise of real hosts lasts
 for 10 s, and more subjects show more of it in the same time)."""
 _BURSTS_AN_HOUR = 1.0
-"""Bursts of noise in an hour, of all subjects together, that last longer than a slowness must to be none (chosen)."""
+"""Bursts of noise in an hour, of all subjects together, that last longer than a slowness must to be none: an
+operator can bear one wrong name in an hour, and hardly more."""
 _EXPOSED = 120.0
 """Seconds, summed over the subjects, in which bursts of noise would have been seen (chosen: the bursts of other tenants
 in scripts/bench/detectors take a host once in 100 s)."""
 _UNEXPOSED_PATIENCE = 10.0
 """Seconds that a slowness must have lasted before that (chosen: such bursts last for some)."""
 _CLEAR = 2.0
-"""Factor over what the noise of the others reaches by chance from which on slowness is no part of it (chosen)."""
+"""Factor over what the noise of the others reaches by chance from which on slowness is no part of it:
+with 1 the largest of many normal values would be named."""
 _USUAL = 80
-"""Blocks before the drop, at most, from which the level and the noise of a straggler are estimated (chosen)."""
+"""Blocks before the drop, at most, from which the level and the noise of a straggler are estimated:
+more would mix in a level from before, fewer make the estimate noise."""
 _SUSPECT_LENGTHS = (10, 20, 40, 80, 160)
 """Lengths of the windows over which somebody may look slow, in blocks."""
 _SUSPECT_SECONDS = 3.0
-"""Seconds for which a suspect has looked slow (chosen)."""
+"""Seconds for which a suspect has looked slow: shorter bursts come every minute, and who is named in grey a moment
+before the diagnosis has little time to be of use."""
 _SUSPECT_CHANCE = 2e-4
 """Probability of a suspect in one evaluation of a cluster whose noise is as estimated, 4 times that of a name. With
 1e-3 noise that drifts showed one in one of four starts, now in one of thirty (scripts/bench/detectors/suspects.py)."""
 _SUSPECT_HISTORY = 20.0
 """Seconds of history without which nobody less than twice as slow is a suspect (the same measurement)."""
 _ENOUGH_TO_DIFFER = 5
-"""Other workers from which on they show whether the cluster has hardware of several kinds (chosen)."""
+"""Other workers from which on they show whether the cluster has hardware of several kinds: two
+pairs and one more; among fewer each may be its own kind."""
 POOL = 48
-"""Other workers, at most, from which the noise of a cluster is estimated (chosen)."""
+"""Other workers, at most, from which the noise of a cluster is estimated: more change no digit of it, and take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,10 @@ class Rule:
     off: float = 1.04
     """The r below which a straggler ends (chosen: noise between `off` and `on` must not end and begin it again)."""
     gain_on: float = 0.03
-    """Share of the step by which the worker exceeds its peers, from which on a repair is worth it (chosen)."""
+    """Share of the step by which the worker exceeds its peers, from which on a repair is worth it: less is
+    within what one run differs from the next, and nobody replaces a host for it."""
     gain_off: float = 0.02
-    """Share of the step below which a straggler ends (chosen)."""
+    """Share of the step below which a straggler ends: below `gain_on`, so that noise at the limit ends nothing."""
     persistence: float = 0.9
     """Share of the window's tenths that must show half of the slowdown: a burst shorter than the window does not."""
     chance: float = 5e-5
@@ -261,7 +268,7 @@ def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
 
 
 def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule) -> list[int]:
-    """Return those of the slow columns that the noise of all others explains by no means: it does not come from them.
+    """Return the slow columns whose slowness is beyond any noise of the other columns.
 
     To leave out whatever is slow would leave out the largest noise.
     """

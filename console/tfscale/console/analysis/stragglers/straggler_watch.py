@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import Blocks
@@ -30,23 +31,23 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
 """Factor by which what a straggler is known to cost is less than its own steps show, from which on its cost decides how
-severe it is (chosen)."""
+severe it is: nearer to each other both have the same severity, or one level beside it."""
 
 StepsSince = Callable[[float], AlignedSteps]
 """Function of a time in Unix seconds: the kept steps that ended after it."""
 
 
+AnyBlocks = TypeVar("AnyBlocks", bound=Blocks)
+
+
 @dataclass(slots=True)
-class StragglerWatch:
-    """Memory of the steps of one set of subjects that do equal work, and the stragglers among them."""
+class SubjectWatch(Generic[AnyBlocks]):
+    """History of one set of subjects that do equal work, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)
     """The open stragglers."""
-    input_python: Mapping[str, float] = field(default_factory=dict)
-    """Share of the time that Python of a subject's input is at work, by subject, where it is known."""
-    _blocks: Blocks | None = None
-    _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
+    _blocks: AnyBlocks | None = None
 
     def __post_init__(self) -> None:
         self.named = NamedStragglers(self.rule)
@@ -55,6 +56,21 @@ class StragglerWatch:
     def short_history(self) -> ShortHistory | None:
         """The history of two subjects or more, while it is too short to name anybody."""
         return short_history(self._blocks)
+
+    def _kept(self, subjects: tuple[str, ...]) -> AnyBlocks | None:
+        """Keep the history of these subjects, and return it; None if it does not fit them, and begins anew."""
+        if self._blocks is not None and not _keep_only(self._blocks, subjects, self.rule):
+            self._blocks = None
+        return self._blocks
+
+
+@dataclass(slots=True)
+class StragglerWatch(SubjectWatch[Blocks]):
+    """Watch of subjects that meet in a collective, and of an imbalance among them."""
+
+    input_python: Mapping[str, float] = field(default_factory=dict)
+    """Share of the time that Python of a subject's input is at work, by subject, where it is known."""
+    _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
 
     def restart(self, subjects: set[str]) -> None:
         """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""
@@ -66,9 +82,8 @@ class StragglerWatch:
 
         Returns the sequence of the newest step of theirs that is known; -1 where the history has to begin anew.
         """
-        if self._blocks is not None and not keep_only(self._blocks, subjects, self.rule):
-            self._blocks = None
-        return self._blocks.consumed if self._blocks is not None else -1
+        blocks = self._kept(subjects)
+        return -1 if blocks is None else blocks.consumed
 
     def diagnose(self, fresh: AlignedSteps, steps_since: StepsSince) -> list[Diagnosis]:
         """Return the open stragglers, else an imbalance that no subject can be blamed for.
@@ -80,7 +95,7 @@ class StragglerWatch:
         if len(subjects) >= 2:
             if self._blocks is None:
                 self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
-            self._blocks.fold(fresh)
+            self._blocks.append(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, steps_since)
         imbalance = self._imbalance.diagnosis
@@ -129,7 +144,7 @@ class StragglerWatch:
         ]
 
 
-def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
+def _keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
     """Keep only `subjects`. Returns False if the history of the blocks does not fit them and must begin anew."""
     gone = set(blocks.subjects) - set(subjects)
     remaining = tuple(subject for subject in blocks.subjects if subject not in gone)

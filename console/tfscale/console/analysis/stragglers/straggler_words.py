@@ -15,10 +15,11 @@ from tfscale.core.text import clock, elapsed, listing, step_time, times
 TWO_KINDS = "two kinds of hardware"
 """Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
 _SAYS_MUCH = 10.0
-"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for them
-(chosen)."""
+"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for
+them, such as 0.01 ms, and its factor says nothing."""
 _ALIKE = 1.1
-"""Ratio of the largest to the least of several numbers up to which their mean is told for all (chosen)."""
+"""Ratio of the largest to the least of several numbers up to which their mean is told for all: numbers are told
+with two digits."""
 MOST_NAMES = 8
 """Names that a sentence has, at most."""
 _WORDS = {
@@ -59,7 +60,7 @@ def begin_of(verdicts: Sequence[Verdict]) -> float:
 
 
 def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
-    """Say what time the stragglers of one phase take for it, and what their peers take."""
+    """Return the clause with the stragglers' time in a phase and the time of their peers."""
     phase = measured[0].phase
     own = [figures.own[phase] for figures in measured]
     peers = max(0.0, own[0] - measured[0].excess[phase])

@@ -21,10 +21,12 @@ from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
-"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive (both; chosen)."""
+"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive. They come once a
+second; with less the judgement would go on without an agent that is held up, with more it would wait for one that is
+gone."""
 MOST_SECONDS, MOST_STEPS = 20.0, 40
 """The longer of these two bounds the steps over which stragglers are measured: their numbers are those of now, and four
-times what a window has, in which noise is half as large (chosen)."""
+times what a window has, in which noise is half as large."""
 COMPLETE = 0.75
 """Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
 
@@ -103,7 +105,7 @@ class SynchronousSubjects:
         fresh = self.table.aligned(reporting, first, COMPLETE)
         self.watch.input_python = _input_python(reporting, tasks)
         slow = self.watch.diagnose(fresh, self._steps_since)
-        self.pauses.fold(fresh)
+        self.pauses.count(fresh)
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
 
     def _steps_since(self, at: float) -> AlignedSteps:

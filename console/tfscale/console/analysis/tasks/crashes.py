@@ -180,7 +180,7 @@ def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, 
 
 
 def _gone(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask], now: float) -> tuple[str, str] | None:
-    """Return (subject, what is known) of the task that was gone for those that failed; None where nothing is known.
+    """Return (subject, clause) about the task whose connection the failed tasks lost; None if unknown.
 
     A log says that a connection was lost. Whether the task behind it died, its own agent knows.
     """

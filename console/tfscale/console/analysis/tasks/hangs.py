@@ -17,17 +17,19 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, duration, listing
 
 EVENT = 10.0
-"""Seconds without a step from which on it is an event (chosen)."""
+"""Seconds without a step from which on it is an event: pauses of some seconds (the next file, garbage collection) come
+in every run, and an operator who waits 10 s has lost little."""
 STEPS = 10.0
-"""Multiple of the usual step from which on it is one (chosen)."""
+"""Multiple of the usual step from which on it is one: where a step takes seconds, a late one alone takes 10 s."""
 PAUSES = 2.0
-"""Multiple of a usual pause from which on it is one (chosen)."""
+"""Multiple of a usual pause from which on it is one: pauses between epochs differ from each other, but not by as
+much."""
 _MANY = 8
-"""Tasks beyond which a stillness is one finding of the cluster, and not one of each (chosen)."""
+"""Tasks beyond which a stillness is one finding of the cluster, and not one of each: more names fit on no screen."""
 
 
 def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Diagnosis]:
-    """Return one diagnosis for each task that keeps the others waiting, or one of the cluster; none while it trains.
+    """Return one diagnosis for each task that keeps the others waiting, or one for the cluster; none in training.
 
     Nothing is said of tasks that have failed: their crash is.
     """

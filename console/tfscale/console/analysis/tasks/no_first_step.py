@@ -13,7 +13,8 @@ from tfscale.core.records.probe_status import ActivityKind, ProbeState
 from tfscale.core.text import clock, duration, listing, plural
 
 PATIENCE = 60.0
-"""Seconds from the last start, or in the first collective, up to which a first step may take (chosen)."""
+"""Seconds from the last start, or in the first collective, that a first step may take. Graphs of large models are built
+for tens of seconds: with less each such start would be told as stuck, with more a dead start is told later."""
 IDLE = 30.0
 """Seconds for which all processes must have been idle (chosen: a download between may take that long)."""
 

@@ -1,4 +1,4 @@
-"""Tasks of which a process trains that is not measured: without a probe, beside the one that reports, or unseen."""
+"""Tasks with a training process that is not measured: it has no probe, or another process of the task reports."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0
-"""Seconds that the first task to join waits before the others are named (chosen)."""
+"""Seconds that the first task to join waits before the others are named: to import TensorFlow takes many seconds on a
+busy host: with less every start would name those that are only slower, with more a task that nobody started is named
+later."""
 
 _WHY = {
     TaskState.PENDING: "its task was not started",

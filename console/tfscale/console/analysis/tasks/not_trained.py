@@ -1,4 +1,4 @@
-"""Tasks that have ended well without one step, for a reason that the probe knows, such as GPUs that are not there."""
+"""Tasks that ended well without a single step, for a reason known to the probe, such as missing GPUs."""
 
 from __future__ import annotations
 

@@ -18,9 +18,11 @@ from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
 from tfscale.core.text import clock, duration, listing, plural
 
 USUAL = 20.0
-"""Multiple of the worker's mean duration after which a function counts as stuck (chosen)."""
+"""Multiple of the worker's mean duration after which a function counts as stuck: a function that reads the next file or
+is traced anew takes a few times as long as the others, one that is stuck reaches any multiple."""
 STOPPED = 10.0
-"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server (chosen)."""
+"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server: the reason is plain,
+so that only a pause for a look, as by a debugger that is left at once, must not be told."""
 SILENT = 5.0
 """Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
 

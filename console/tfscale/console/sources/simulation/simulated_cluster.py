@@ -36,6 +36,8 @@ _GPU_UTILISATION = 0.86
 """Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
 _CHECKPOINT_PERIOD = 60.0
 """Seconds from one checkpoint to the next."""
+_INPUT_SECONDS = 10.0
+"""Seconds over which a probe measures how long the input is at work."""
 _VARIABLES = 8
 """Variables of the model."""
 _GIB = 1 << 30
@@ -197,7 +199,14 @@ class _Agent:
             collective="RING",
             checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
             devices=Devices(gpus_found=1, gpus=1, tpus=0),
+            input_python=self._input_share(at),
         )
+
+    def _input_share(self, at: float) -> float | None:
+        """Return the share of the newest seconds in which its input makes a batch: it has no store."""
+        low, high = np.searchsorted(self._steps.end, [at - _INPUT_SECONDS, at], side="right")
+        seconds = float(self._steps.phases[PHASES.index("input"), low:high, self.task.index].sum())
+        return round(seconds / _INPUT_SECONDS, 1) if high > low else None
 
     def _collective(self, at: float) -> Collective:
         newest = self._newest[1] + 1

@@ -19,7 +19,7 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 
 
 def attach(module: str) -> None:
-    """Repair and hook into what was just imported: TensorFlow, or a part of Keras."""
+    """Repair a module of TensorFlow or Keras that was just imported, and hook into it."""
     repairs.repair(sys.modules[module], on_fault=lambda fault: probe().report_fault(fault))
     if module == "tensorflow":
         if sys.excepthook is sys.__excepthook__:

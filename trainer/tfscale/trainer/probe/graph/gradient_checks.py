@@ -86,7 +86,7 @@ class GradientChecks:
         return rows[~of_checks]
 
     def drain(self) -> list[NonFinite]:
-        """Return what was found since the last call, oldest first."""
+        """Return the gradients that were found not finite since the last call, oldest first."""
         found, self._found = self._found, []
         return sorted(found)
 

@@ -65,7 +65,7 @@ class ParameterServer:
             self.workers.begin(strategy.extended._num_workers, distribution_of(strategy))
 
     def settle(self) -> None:
-        """Wait a moment for what workers have recorded."""
+        """Wait a moment for the rows of the workers."""
         self.workers.settle(6 * _PERIOD)
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class ParameterServer:
             self._executions.put(coordinator, {"Closure.execute_on": execute_on})
 
     def _next(self, method: Method, queue: Any, account: WorkerAccount, tag: int | None) -> Any:
-        """Return the worker's next function; what the worker has recorded is read before a longer wait."""
+        """Return the worker's next function; the rows of the worker are read before a longer wait."""
         if account.unread:
             closure = method(queue, _PERIOD, tag)
             if closure is not None:
@@ -148,7 +148,7 @@ class ParameterServer:
             return NO_ROWS, 0
 
     def _empty(self, worker: Any) -> None:
-        """Throw away what graphs with stamps still stage once nothing is measured any more."""
+        """Throw away the rows that graphs with stamps still stage once nothing is measured any more."""
         now = time.monotonic()
         if self._buffer is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
             self._emptied[worker.worker_index] = now

@@ -14,6 +14,9 @@ _SECONDS, _MOST_SECONDS = 10.0, 60.0
 agents keep frames."""
 _CALLS = 20
 """Calls that it has at least, within these bounds: parts of a first and a last one move it by a tenth, at most."""
+_STEP = 0.05
+"""Step in which the share is told: less would change each second, and be sent and read anew; more would hide a
+difference of a tenth, below which two inputs are equal."""
 _NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
 """First words of the names of threads that load no data: TensorFlow's own have no name in Python (`Dummy-`)."""
 _HEALTH = "(_check_health)"
@@ -75,7 +78,7 @@ class CalledPython:
         oldest = self._reads[0]
         if now - oldest.at < 1.0 or _has_own_workers():
             return None
-        return round((seconds - oldest.seconds) / (now - oldest.at), 2)
+        return round((seconds - oldest.seconds) / (now - oldest.at) / _STEP) * _STEP
 
 
 def _has_own_workers() -> bool:

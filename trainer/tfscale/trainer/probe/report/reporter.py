@@ -87,7 +87,7 @@ class Reporter:
             self._changed.wait_for(lambda: not self._reports and not self._is_sending, timeout)
 
     def close(self, timeout: float) -> None:
-        """Deliver what is queued, for at most `timeout` seconds."""
+        """Deliver the queued reports, for at most `timeout` seconds."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
@@ -175,7 +175,7 @@ class Reporter:
             return self._reports.popleft() if self._is_sending else None
 
     def _listen(self, agent: socket.socket, replies: BinaryIO) -> None:
-        """Carry out what the agent orders, until it disconnects."""
+        """Carry out the agent's orders until it disconnects."""
 
         def send(report: ProfileReport) -> None:
             with self._changed:

@@ -40,7 +40,7 @@ class Sink(Protocol):
         """Take a report; never blocks."""
 
     def settle(self, timeout: float, /) -> None:
-        """Wait until what was taken is delivered, for at most `timeout` seconds."""
+        """Wait until all reports are delivered, for at most `timeout` seconds."""
 
     def close(self, timeout: float, /) -> None:
-        """Deliver what was taken, for at most `timeout` seconds."""
+        """Deliver all reports, for at most `timeout` seconds, and end."""

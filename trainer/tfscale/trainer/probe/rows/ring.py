@@ -83,7 +83,7 @@ class Ring:
                 return TakenRows(joined_rows(parts), lost.value, self._entered())
 
     def clear(self) -> None:
-        """Throw away what was written."""
+        """Throw away the rows that wait."""
         self.take()
 
 

@@ -121,7 +121,7 @@ class RowBuffer:
         return rows, lost
 
     def clear(self) -> None:
-        """Throw away what was written."""
+        """Throw away the rows that wait."""
         self._rows.clear()
 
 

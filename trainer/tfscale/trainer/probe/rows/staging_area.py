@@ -83,7 +83,7 @@ class StagingArea:
         return TakenRows(rows[~enters], 0, int(np.count_nonzero(enters)))
 
     def clear(self) -> None:
-        """Throw away what was staged."""
+        """Throw away the rows that wait."""
         with ops.device("/device:CPU:0"):
             gen_data_flow_ops.stage_clear(_TYPES, shared_name=self._name)
 

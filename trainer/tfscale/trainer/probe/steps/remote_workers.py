@@ -109,9 +109,10 @@ class WorkerAccount:
 
     def collected(self, spans: list[Span], lost: int) -> None:
         """Keep what the worker recorded in the functions since the last call."""
-        calls, self._calls = self._calls, []
         self._read_at = time.monotonic()
-        self.fresh.append((spans, calls, lost))
+        self.fresh.append((spans, self._calls, lost))
+        # Last: who waits until nothing is unread drains these records next, at the end for the last time.
+        self._calls = []
 
 
 class Workers:

@@ -1,4 +1,4 @@
-"""Blocks of the steps of one attempt: of each second, or step, how long the parts of a step took."""
+"""History of one attempt: the times of the parts of a step, in blocks of a second, or of one step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from tfscale.console.analysis.baselines.baseline import LEAST_BLOCKS, part_times, usual_times
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.analysis.steps.blocks import cut_second
 
 NEWEST = 30
 """Newest blocks, over which a slowdown is judged and measured (chosen: a busy quarter of a minute is none)."""
@@ -16,15 +17,13 @@ KEEP = 1800
 """Older blocks that are remembered: half an hour."""
 WARM_UP = 30.0
 """First seconds of an attempt that are left out (chosen: caches of files and of the memory are cold)."""
-_LENGTH = 1.0
-"""Seconds of a block at least."""
 _EVERY = 10
 """Blocks after which the usual times are computed anew."""
 
 
 @dataclass(slots=True)
-class StepBlocks:
-    """Memory of one attempt. Steps come in order, each once."""
+class PartHistory:
+    """History of one attempt. Steps come in order, each once."""
 
     begin: float
     """Unix seconds: steps that ended before are left out."""
@@ -45,8 +44,8 @@ class StepBlocks:
     _computed: int = 0
     """Blocks so far when the usual times were computed last."""
 
-    def fold(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
-        """Take in steps, and return whether a block was completed; what is not remembered is left out."""
+    def append(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
+        """Append steps, and return whether a block is complete; a block that is not remembered is left out."""
         fresh, before = fresh.after(self._consumed).since(self.begin), self.count
         if not len(fresh):
             return False
@@ -58,12 +57,11 @@ class StepBlocks:
                 self._edge = float(fresh.end[0])
                 fresh = fresh.since(self._edge)
                 continue
-            full = int(np.searchsorted(fresh.end, self._edge + _LENGTH))
-            if full >= len(fresh):
+            if (count := cut_second(fresh.end, self._edge)) is None:
                 self._waiting.append(fresh)
                 break
-            self._waiting.append(_until(fresh, full + 1))
-            fresh = fresh.since(float(fresh.end[full]))
+            self._waiting.append(_until(fresh, count))
+            fresh = fresh.since(float(fresh.end[count - 1]))
             self._complete(is_remembered)
         return self.count > before
 
