@@ -62,10 +62,7 @@ async def test_a_clock_that_is_an_hour_wrong_does_not_tear_the_past_apart() -> N
     at, ahead = run[0].at + 55.5, {W2: 3600.0}
     told = await late(SPEC, agents_at(skewed, at, ahead), at, ahead)
     arrived = {event.frame.sequence: event.at for event in told.events if isinstance(event, FrameArrived)}
-    late_keys, early_keys = findings(told.snapshots[-1]).keys(), findings(early(SPEC, run, at)).keys()
-    assert early_keys == {("straggler", "worker:1")}
-    assert late_keys - early_keys == {("wrong_clock", "worker:2")}, "which is true"
-    assert early_keys < late_keys
+    assert findings(told.snapshots[-1]).keys() == {("straggler", "worker:1"), ("wrong_clock", "worker:2")}
     for event in run:
         if isinstance(event, FrameArrived) and event.task == W2 and event.frame.sequence in arrived:
             assert arrived[event.frame.sequence] == pytest.approx(event.frame.at, abs=1.0)

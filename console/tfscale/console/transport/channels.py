@@ -36,9 +36,8 @@ _logger = logging.getLogger(__name__)
 _WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
 _OPTIONS = (
     # The estimate of a line's bandwidth takes a ping a frame, a quarter of the cost of reading a thousand agents.
-    # Without it the window is fixed: room for the past of an agent over a long line.
+    # Without it the window is fixed, see `_window`.
     ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 1 << 20),
     # The console tries again by itself and reads no statistics; both cost 10 kB a channel.
     ("grpc.enable_retries", 0),
     ("grpc.enable_channelz", 0),
@@ -71,7 +70,8 @@ class Channels:
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
         self._fingerprint = fingerprint_of(spec)
-        self._opener = channel_opener(spec, insecure, _OPTIONS)
+        window = ("grpc.http2.lookahead_bytes", _window(len(spec.agents)))
+        self._opener = channel_opener(spec, insecure, (*_OPTIONS, window))
         if (own := self._opener.certificates) is not None and own.facts.ends_soon(time.time()):
             _logger.warning("%s expires on %s: renew it before", own.tls.certificate, day(own.facts.end))
         self._version = self._opener.version
@@ -145,7 +145,7 @@ class Channels:
         return PlacementStub(self._channels[task])
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
-        """Return the stub by which the task's agent examines its host."""
+        """Return the stub of the task's agent for examinations."""
         self.stub(task)
         return PreflightStub(self._channels[task])
 
@@ -211,6 +211,15 @@ class Channels:
             await channel.close()
         for kept in (self._channels, self._streams, self._stubs):
             kept.clear()
+
+
+def _window(agents: int) -> int:
+    """Return the bytes of its past that each of so many agents may send before they are read.
+
+    A mebibyte fills a long line. All agents together send 64 MiB ahead at most, which would lie in the console's
+    memory, and each at least 64 KiB, the least that HTTP/2 begins with.
+    """
+    return max(64 << 10, min(1 << 20, (64 << 20) // agents))
 
 
 def first_line(error: grpc.aio.AioRpcError) -> str:
