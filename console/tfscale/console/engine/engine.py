@@ -1,4 +1,4 @@
-"""The one way from a source to its listeners: the screens, the exports and the report."""
+"""Way from a source to its listeners, the same for screens, exports and report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reaction(Protocol):
     """Reaction of a live console to a diagnosis, without a person."""
 
     def consider(self, snapshot: Snapshot, inbox: Inbox) -> None:
-        """Take in a new diagnosis; what is done about it is told as events."""
+        """Consider a new diagnosis; each action is an event in the inbox."""
 
     async def close(self) -> None:
         """Do nothing more."""

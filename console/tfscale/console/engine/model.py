@@ -138,7 +138,7 @@ class Snapshot:
 
     @property
     def moment(self) -> str:
-        """Words to begin the top line of one that is outdated with, else nothing."""
+        """First words of an outdated snapshot's top line; empty for a new one."""
         return f"as of {clock(self.at)}, {duration(self.age)} ago: " if self.is_outdated else ""
 
     @property

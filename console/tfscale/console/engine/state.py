@@ -48,7 +48,7 @@ class Analysis(Protocol):
 
 
 class ClusterState:
-    """Accumulated events of a cluster; without a history for those that draw no charts."""
+    """State of a cluster after all events so far; without a history for listeners that draw no charts."""
 
     def __init__(self, spec: ClusterSpec, analysis: Analysis, *, has_history: bool = True) -> None:
         self._spec = spec

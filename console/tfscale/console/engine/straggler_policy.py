@@ -153,7 +153,7 @@ class StragglerPolicy:
         self._order = asyncio.create_task(self._restart(task, policy, reason, snapshot.generation or 0, inbox))
 
     def _reasons_to_leave(self, straggler: Diagnosis, policy: OnStraggler, loss: _Loss) -> Iterator[tuple[str, str]]:
-        """Yield (name of a rule, why the straggler is left by it or nothing), in the order in which they are told."""
+        """Yield (rule, reason to leave the straggler by this rule, empty for none), in the order of their events."""
         yield "cause", worth_restarting.why_not_mended(straggler, policy)
         earlier = self._earlier.get(straggler.subject)
         yield "earlier", "" if earlier is None or earlier.was_worth_it else "its last restart has not gained enough"

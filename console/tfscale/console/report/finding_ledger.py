@@ -26,7 +26,7 @@ class ReportedFinding:
     """Diagnosis of a whole run: its sentence at its worst, and its cost."""
 
     diagnosis: Diagnosis
-    """The diagnosis; of several stragglers with one sentence, that of the newest."""
+    """The diagnosis; of several stragglers with one sentence, the newest."""
     subjects: tuple[str, ...]
     """The subjects that the sentence is about."""
     lost: float = 0.0
@@ -143,7 +143,7 @@ def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one whose last sentence does not tell what it was is as it was at its worst."""
+    """Return a diagnosis as it is now, or as it was at its worst if its last sentence only tells the end."""
     if entry.last.end is not None:
         return entry.last
     if diagnosis.end is not None and kind_of(diagnosis).is_over is not None:
@@ -160,7 +160,7 @@ def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
 
 
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
-    """Yield the share of the time that each open diagnosis costs now; together at most 1, or what they cost jointly."""
+    """Yield the share of time that each open diagnosis costs now; all together at most 1, or their joint cost."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     if not findings.condition.may_be_judged:
         stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)

@@ -49,7 +49,7 @@ def length(seconds: float) -> str:
 
 
 def _costs(group: RunGroup) -> Iterator[str]:
-    """Yield what the findings of each kind cost, the most expensive kind first."""
+    """Yield the cost of each kind of findings, the most expensive kind first."""
     by_kind: dict[str, list[ReportedFinding]] = {}
     for finding in group.findings:
         if finding.lost >= _LEAST and kind_of(finding.diagnosis).nouns is not None:

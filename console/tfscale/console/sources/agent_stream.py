@@ -43,7 +43,7 @@ class Patience:
 PAST = 600.0
 """Most seconds of the past that are requested at first; an agent keeps as many."""
 LEAST_PAST = 60.0
-"""Seconds of the past that are requested of any number of agents: what the rules about steps look back on."""
+"""Seconds of the past that are requested of any number of agents: rules about steps look back as far."""
 PAST_FRAMES = 6_000
 """Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many takes
 some 2 s of a slow core, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""

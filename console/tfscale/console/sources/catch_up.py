@@ -1,4 +1,4 @@
-"""The past of a live cluster: what its agents have kept, gone through second by second in the time of the frames.
+"""Past of a live cluster: the frames that agents kept, second by second, in the time of the frames.
 
 A console that comes late so judges what one judged that was there, and then goes on live, without a gap or a double.
 """
@@ -29,11 +29,14 @@ from tfscale.core.cluster.task import Task
 _logger = logging.getLogger(__name__)
 
 ANSWER = 2.0
-"""Seconds without the next part of any agent's past after which those that have not sent theirs are not waited for. One
-on the same continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there."""
+"""Seconds without any agent's next part of the past, after which the missing agents are not waited for.
+
+An answer within a continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
+"""
 SILENCE = 3.0
-"""Seconds between two frames from which on the agent was not heard in between; it sends one a second, and a busy host
-is late by one."""
+"""Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
+by one.
+"""
 _WAITING = 2048
 """Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, 60 MB
 at 1,000 tasks of 100 steps a second. Fewer would not hold the pieces of two seconds."""
@@ -108,7 +111,7 @@ class CatchUp:
         self._needed = -math.inf
         """Time up to which the past of all agents is needed next; anything at all at first."""
         self._behind = set(self._shares)
-        """Tasks of which it has not come yet."""
+        """Tasks whose past has not come yet."""
         self._came = asyncio.Event()
         self._went = asyncio.Event()
 
@@ -173,7 +176,7 @@ class CatchUp:
             self._came.set()
 
     async def _wait(self) -> None:
-        """Return when all agents have sent what is needed, or those that have not were waited for long enough.
+        """Return once all agents have sent the needed part, or the missing ones were waited for long enough.
 
         As long as some send, it may be this console that is slow.
         """

@@ -100,7 +100,7 @@ def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
 
 
 def stack_text(message: agent_pb2.StackReply) -> str:
-    """Return the stacks line by line; names in them are those of another host's files."""
+    """Return the stacks line by line; the file names are the other host's."""
     return "\n".join(map(printable, message.text.split("\n")))
 
 
