@@ -24,7 +24,7 @@ class KeptAgent:
     """One agent, and what it has kept."""
 
     def __init__(self, description: Description) -> None:
-        self.feed = Feed()
+        self.feed = Feed(minutes=10)
         self.description = description
 
     def keep(self, frame: Frame, message: bytes | None = None) -> None:

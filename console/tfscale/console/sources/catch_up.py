@@ -1,4 +1,4 @@
-"""The past of a live cluster: what its agents have kept, gone through second by second in the time of the frames.
+"""Past of a live cluster: the frames that agents kept, second by second, in the time of the frames.
 
 A console that comes late so judges what one judged that was there, and then goes on live, without a gap or a double.
 """
@@ -21,11 +21,14 @@ from tfscale.core.cluster.task import Task
 _logger = logging.getLogger(__name__)
 
 ANSWER = 2.0
-"""Seconds without the next part of any agent's past after which those that have not sent theirs are not waited for. One
-on the same continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there."""
+"""Seconds without any agent's next part of the past, after which the missing agents are not waited for.
+
+An answer within a continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
+"""
 SILENCE = 3.0
-"""Seconds between two frames from which on the agent was not heard in between; it sends one a second, and a busy host
-is late by one."""
+"""Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
+by one.
+"""
 _WAITING = 2048
 """Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, 60 MB
 at 1,000 tasks of 100 steps a second. Fewer would not hold the pieces of two seconds."""
@@ -35,7 +38,7 @@ _QUIET = 1.0
 
 @dataclass(slots=True)
 class _Share:
-    """Events that one agent has sent, and that are not handed on yet."""
+    """Events of one agent that are not handed on yet."""
 
     task: Task
     events: deque[Event] = field(default_factory=deque)
@@ -100,7 +103,7 @@ class CatchUp:
         self._needed = -math.inf
         """Time up to which the past of all agents is needed next; anything at all at first."""
         self._behind = set(self._shares)
-        """Tasks of which it has not come yet."""
+        """Tasks whose past has not come yet."""
         self._came = asyncio.Event()
         self._went = asyncio.Event()
 
@@ -136,16 +139,16 @@ class CatchUp:
         await self._wait()
         begins = [share.events[0].at for share in self._shares.values() if share.has_frames]
         began, second = self._clock(), math.floor(min([*begins, self._clock()])) + 1.0
-        told, first = began, second
+        logged_at, first = began, second
         while second <= self._clock():
             self._need(second)
             await self._wait()
             self._hand_on(second)
             self._inbox.put(SecondPassed(second))
             await self._inbox.room(0)
-            if self._clock() - told > _QUIET:
-                told = self._clock()
-                _logger.info("going through the past: %.0f of %.0f s", second - first, told - first)
+            if self._clock() - logged_at > _QUIET:
+                logged_at = self._clock()
+                _logger.info("going through the past: %.0f of %.0f s", second - first, logged_at - first)
             second += 1.0
         self.is_over = True
         self._hand_on(now := self._clock())
@@ -164,7 +167,7 @@ class CatchUp:
             self._came.set()
 
     async def _wait(self) -> None:
-        """Return when all agents have sent what is needed, or those that have not were waited for long enough.
+        """Return once all agents have sent the needed part, or the missing ones were waited for long enough.
 
         As long as some send, it may be this console that is slow.
         """

@@ -1,4 +1,4 @@
-"""The live source: one stream from every agent, each on its own, so that no agent holds up another.
+"""Live source: a stream from every agent, each on its own, so that no agent holds up another.
 
 It begins with what the agents have kept, second by second (`sources/catch_up.py`).
 """
@@ -47,12 +47,12 @@ class Patience:
 PAST = 600.0
 """Most seconds of the past that are requested at first; an agent keeps as many."""
 LEAST_PAST = 60.0
-"""Seconds of the past that are requested of any number of agents: what the rules about steps look back on."""
+"""Seconds of the past that are requested of any number of agents: rules about steps look back as far."""
 PAST_FRAMES = 6_000
 """Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many takes
 some 2 s of a slow core, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""
 GATHERED = 0.1
-"""Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
+"""Seconds for which a frame may wait for frames of other agents, so that a thousand are handled together."""
 _VACANT = "vacant: the gang is placed on fewer workers"
 
 
@@ -139,7 +139,7 @@ class _Watch:
         """Time of the newest frame, on the clock of the agent's host; None while nothing was heard of it."""
         self._was_up = False
         self._farewell: tuple[LinkState, str] | None = None
-        """State and reason of the link to an agent that has said that it ends, until one is back."""
+        """State and reason of the link while its agent is gone with notice."""
         self._is_doubted = False
         """True after a message that could not be read, until one can."""
 
@@ -263,7 +263,7 @@ class _Watch:
         self._catch_up.put(AgentDescribed(self._clock(), self._task, description))
 
     def _refuse_other_run(self) -> None:
-        """Raise _LinkError where the agent is of another run than the lead's, which commands it no more than this."""
+        """Raise _LinkError if the agent belongs to another run than the lead's."""
         spec = self._channels.spec
         own, lead = (self._channels.runs.get(task) for task in (self._task, spec.lead))
         if own is not None and lead is not None and own != lead:

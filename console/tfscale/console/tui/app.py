@@ -111,7 +111,7 @@ class ConsoleApp(App[bool]):
         self._view_file = view_file or ViewFile()
         self._remote = ReplayControls(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
-        """Newest snapshot, held back while the one before it has not been visible for `_WHILE_RUSHING`."""
+        """Newest snapshot, held back until the one before has been visible for `_WHILE_RUSHING`."""
         self._shown: Snapshot | None = None
         """Snapshot that the screens show."""
         self._glyphs = ASCII if ascii else UNICODE
@@ -287,7 +287,7 @@ class ConsoleApp(App[bool]):
                 self.notify(str(error), severity="error")
 
     def action_open(self, name: str) -> None:
-        """Open a page of the whole cluster, in the place of one that is open already."""
+        """Open a page of the whole cluster, in place of the open page."""
         kind = _PAGES[name]
         if isinstance(self.screen, tuple(_PAGES.values())):
             self.pop_screen()

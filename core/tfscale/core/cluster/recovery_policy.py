@@ -65,7 +65,7 @@ class RecoveryPolicy:
     """The table `[recovery]`; times are in seconds."""
 
     by_role: Mapping[Role, RestartPolicy]
-    """Policy of each role; `Never` for one that is absent."""
+    """Policy of each role; a role without an entry has `Never`."""
     max_restarts: int = 10
     """Restarts within `period` after which no other one follows."""
     period: float = 3600.0

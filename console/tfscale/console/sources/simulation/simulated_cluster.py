@@ -203,7 +203,7 @@ class _Agent:
         )
 
     def _input_share(self, at: float) -> float | None:
-        """Return the share of the newest seconds in which its input makes a batch: it has no store."""
+        """Return the share of the newest seconds in which the input makes a batch: it has no store."""
         low, high = np.searchsorted(self._steps.end, [at - _INPUT_SECONDS, at], side="right")
         seconds = float(self._steps.phases[PHASES.index("input"), low:high, self.task.index].sum())
         return round(seconds / _INPUT_SECONDS, 1) if high > low else None
@@ -272,7 +272,7 @@ class _Agent:
         return Training(**known, global_step=step, finite=finite, gradients=self._gradients)
 
     def _fold_gradients(self, at: float) -> None:
-        """Take in whether its gradients are finite: the faulty worker's are not in one step, then nobody's are."""
+        """Compute whether the gradients are finite: the faulty worker's are not, and a step later nobody's."""
         fault = min((each for each in self._losses if each.holds(at)), key=lambda each: each.begin, default=None)
         if fault is None:
             self._gradients = Gradients()

@@ -44,7 +44,7 @@ class Orders:
         return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))
 
     def ask(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
-        """Ask the operator what there is to ask before an order, and send it; `tasks` are those that are chosen."""
+        """Ask the operator the questions of an order, and send it; `tasks` are the chosen tasks."""
         if order.is_carried:
             self._ask_argument(order, tasks, snapshot, appearance)
         elif order.name == "profile":

@@ -39,7 +39,7 @@ _NOTHING = "Nothing so far. Starts, ends, stragglers, hangs, lost agents will st
 
 
 class EventsScreen(SnapshotScreen):
-    """Events, and below them the evidence of the one under the cursor."""
+    """Events, and below them the evidence of the event under the cursor."""
 
     DEFAULT_CSS = """
     EventsScreen { background: $background; padding: 0 1; }
