@@ -112,7 +112,7 @@ class Clue:
 
     @property
     def message(self) -> str:
-        """The line's message, without what a log puts before it."""
+        """Message of the line, without the log's prefix."""
         return _NODE.sub("", _PREFIX.sub("", self.line))
 
     @property
@@ -151,7 +151,7 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
 
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
-    """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
+    """Return the end of the last start's log: at most so many lines, shortened, with the line of the clue."""
     own = [line for line in _apart(_of_last_start(lines)) if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else _LONGEST] for line in own[-most:]]
     clue = find_clue(own)

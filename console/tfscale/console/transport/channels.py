@@ -145,7 +145,7 @@ class Channels:
         return PlacementStub(self._channels[task])
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
-        """Return the stub by which the task's agent examines its host."""
+        """Return the stub of the task's agent for examinations."""
         self.stub(task)
         return PreflightStub(self._channels[task])
 

@@ -272,7 +272,7 @@ class _Agent:
         return Training(**known, global_step=step, finite=finite, gradients=self._gradients)
 
     def _fold_gradients(self, at: float) -> None:
-        """Take in whether its gradients are finite: the faulty worker's are not in one step, then nobody's are."""
+        """Compute whether the gradients are finite: the faulty worker's are not, and a step later nobody's."""
         fault = min((each for each in self._losses if each.holds(at)), key=lambda each: each.begin, default=None)
         if fault is None:
             self._gradients = Gradients()
@@ -281,7 +281,16 @@ class _Agent:
         first = int(np.searchsorted(steps.end, fault.begin)) + (fault.task != self.task)
         if not lost.steps and first < len(steps.end) and steps.end[first] <= at:
             since, sequence = self._begin + float(steps.end[first]), int(steps.sequence[first])
-            lost = Gradients(1, since, sequence, sequence, (0,), _VARIABLES, _VARIABLES, "dense/kernel")
+            lost = Gradients(
+                steps=1,
+                since=since,
+                sequence=sequence,
+                global_step=sequence,
+                replicas=(0,),
+                variables=_VARIABLES,
+                checked=_VARIABLES,
+                first="dense/kernel",
+            )
         if lost.sequence is not None:
             self._gradients = replace(lost, steps=self._newest[1] - lost.sequence + 1)
 
