@@ -42,13 +42,13 @@ class LiveSource:
 
     async def run(self, inbox: Inbox) -> None:
         streams = Streams(
-            self._channels,
-            self._patience,
-            self._clock,
-            inbox,
-            CatchUp(inbox, self._clock, self.spec.agents),
-            MessageQueue(GATHERED),
-            ReadTimeout(self._patience.silence),
+            channels=self._channels,
+            patience=self._patience,
+            clock=self._clock,
+            inbox=inbox,
+            catch_up=CatchUp(inbox, self._clock, self.spec.agents),
+            messages=MessageQueue(GATHERED),
+            read_timeout=ReadTimeout(self._patience.silence),
         )
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
