@@ -32,12 +32,12 @@ def cluster(tmp_path: Path) -> str:
 def test_flags_make_settings(cluster: str) -> None:
     flags = ["--role", "worker", "--index", "1", "--cluster", cluster, "--listen", "127.0.0.1:9", "--grace", "2.5"]
     (settings,) = read_settings(
-        [*flags, "--log-size", "8M", "--exit-with-task", "--", "python", "train.py", "--", "x"], {}
+        [*flags, "--log-size", "8M", "--history", "30", "--exit-with-task", "--", "python", "train.py", "--", "x"], {}
     )
     assert (str(settings.task), str(settings.listen), settings.grace) == ("worker:1", "127.0.0.1:9", 2.5)
     assert settings.command == ("python", "train.py", "--", "x")
     assert (settings.log_size, settings.exit_with_task, settings.restart) == (8 << 20, True, False)
-    assert settings.run == "digits"
+    assert (settings.run, settings.history) == ("digits", 30)
     run = f"digits-{settings.identity.fingerprint}"
     assert settings.files.log == Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / run / "worker-1.log"
 

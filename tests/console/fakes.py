@@ -207,13 +207,13 @@ def straggler(sentence: str = "", end: float | None = None, severity: str = "ser
 def straggler_findings(cluster: ClusterSpec) -> Findings:
     found = straggler()
     slow = worker(1)
-    return Findings((found,), found.sentence, 0.125, 8.0, 1024.0, 1.92, 0.012, summaries(cluster, slow))
+    return Findings((found,), found.sentence, 0.125, 8.0, 1024.0, 1.92, 0.012, summaries(cluster, slow), top=found)
 
 
 def crash_findings(cluster: ClusterSpec) -> Findings:
     sentence = "worker:1 was killed by signal 9 at 07:59:56; worker:0 followed 1.8 s later"
     crash = Diagnosis("crash", "worker:1", NOW - 4, None, "critical", sentence)
-    return Findings((crash,), sentence, None, None, None, None, None, summaries(cluster))
+    return Findings((crash,), sentence, None, None, None, None, None, summaries(cluster), top=crash)
 
 
 def cut_findings(cluster: ClusterSpec) -> Findings:

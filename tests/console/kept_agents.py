@@ -9,7 +9,8 @@ from contextlib import suppress
 from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.wire import EncodedFrame, serialized
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
@@ -24,7 +25,7 @@ class KeptAgent:
     """One agent, and what it has kept."""
 
     def __init__(self, description: Description) -> None:
-        self.feed = Feed()
+        self.feed = Feed(minutes=10)
         self.description = description
 
     def keep(self, frame: Frame, message: bytes | None = None) -> None:

@@ -25,7 +25,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 def record(path: Path, events: Sequence[Event], spec: ClusterSpec, every: int = 4) -> Path:
     recorder = RecordingWriter(path, spec, events[0].at)
     for number, event in enumerate(events):
-        recorder.take(event)
+        recorder.write(event)
         if number % every == every - 1:
             recorder.flush()
     recorder.close()

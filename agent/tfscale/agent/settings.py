@@ -19,6 +19,7 @@ from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
     Parse,
     at_most,
+    count,
     count_from_0,
     number_from_0,
     one_of,
@@ -32,6 +33,8 @@ _LEAST_LOG = 4096
 """Bytes below which a log would be rotated more often than it is read."""
 _MOST_LOGS = 1000
 _MOST_GRACE = 24 * 3600
+_MOST_HISTORY = 240
+"""Minutes of frames that take some 40 MB of memory, beside 7 MB of steps at most; more is for a recording."""
 
 
 def _setting(parse: Parse, default: str, metavar: str, help: str) -> Any:
@@ -87,6 +90,9 @@ class AgentSettings:
     script_tf_config: bool = _switch("keep a TF_CONFIG that the script itself assigns")
     log_size: int = _setting(size(_LEAST_LOG), "64M", "SIZE", f"rotate the task's log at this size ({SIZE_UNITS})")
     log_keep: int = _setting(at_most(_MOST_LOGS, count_from_0), "4", "N", "number of rotated logs to keep")
+    history: int = _setting(
+        at_most(_MOST_HISTORY, count), "10", "MINUTES", "frames to keep for consoles that come late or come back"
+    )
     log_level: str = _setting(one_of(*LEVELS), "info", "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}")
     log_format: str = _setting(one_of(*LOG_FORMATS), "text", "FORMAT", "format of the agent's log: text or json")
 

@@ -1,4 +1,4 @@
-"""Import that lets ctrl-C end a program at once, and in silence, while it still imports the rest of itself.
+"""Import that lets ctrl-C end a program silently while the program still imports its other modules.
 
 Until a program's `main` runs, Python would answer with a traceback from the midst of some import. A program imports
 this module as early as it can, and calls `restore` when its imports are done.

@@ -112,7 +112,7 @@ class Clue:
 
     @property
     def message(self) -> str:
-        """The line's message, without what a log puts before it."""
+        """Message of the line, without the log's prefix."""
         return _NODE.sub("", _PREFIX.sub("", self.line))
 
     @property
@@ -136,9 +136,9 @@ class Clue:
 
 
 def find_clue(lines: Sequence[str]) -> Clue | None:
-    """Return the clue that the probe has left, else the first to a reason of the program's own.
+    """Return the probe's own clue, else the first reason of the program's own.
 
-    Without either the first to another task's death, else the last exception; None where there is no such line.
+    Without these, return the first line about a peer's death, else the last exception; None if there is no such line.
     """
     if explained := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
         return Clue("explained", "the reason is known", explained[-1])
@@ -151,7 +151,7 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
 
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
-    """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
+    """Return the end of the last start's log: at most so many lines, shortened, with the line of the clue."""
     own = [line for line in _apart(_of_last_start(lines)) if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else _LONGEST] for line in own[-most:]]
     clue = find_clue(own)
@@ -161,7 +161,7 @@ def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
 
 
 def _apart(lines: Sequence[str]) -> list[str]:
-    """Return the lines, with the probe's own apart from output that has no newline at its end."""
+    """Return the lines, with the probe's own cut off from output before them that has no newline."""
     parts = (line.partition(EXPLAINED) for line in lines)
     return [
         part

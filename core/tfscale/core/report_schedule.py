@@ -19,7 +19,7 @@ READ_OFFSET = PERIOD - 0.1
 AGENTS_PER_SLOT = 125
 """Number of agents that send at the same time; with more of them a console would answer keys late."""
 SLOTS = 8
-"""Times within a period at which agents send; the agents of a cluster of more than 1,000 share them."""
+"""Number of moments within a period at which agents send; more than 1,000 agents share them."""
 
 
 def until_next(now: float, position: int) -> float:

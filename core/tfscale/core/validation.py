@@ -50,7 +50,7 @@ def check_steps(batch: StepBatch) -> None:
 
 
 def check_counts(counts: Sequence[int]) -> None:
-    """Raise ValueError where the number of a step is beyond what can be counted with."""
+    """Raise ValueError if a step's number is too large to count with."""
     if counts and max(counts) > LARGEST:
         raise ValueError(f"step {max(counts)} is beyond what can be counted")
 

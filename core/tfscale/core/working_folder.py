@@ -1,4 +1,4 @@
-"""Folder in which a program was started, and which may have been removed since its shell went there."""
+"""Working folder of a program: it may have been removed since the shell entered it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
 import asyncio
 
-from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, PIECE, RECENT, Feed
+from tfscale.agent.telemetry.feed import KEPT_STEPS, PIECE, RECENT, Feed
 from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.v1 import telemetry_pb2
+
+MINUTES = 10
+KEPT = 60 * MINUTES
 
 
 def frame(sequence: int, steps: int = 0) -> EncodedFrame:
@@ -18,7 +21,7 @@ def read(frame: EncodedFrame) -> telemetry_pb2.Frame:
 
 
 async def test_each_watcher_gets_every_frame_in_order() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     with feed.watch() as one, feed.watch() as other:
         for number in range(3):
             feed.publish(frame(number))
@@ -28,7 +31,7 @@ async def test_each_watcher_gets_every_frame_in_order() -> None:
 
 
 async def test_a_slow_watcher_loses_the_oldest_and_hears_how_many() -> None:
-    feed = Feed(limit=2)
+    feed = Feed(MINUTES, limit=2)
     with feed.watch() as watcher:
         for number in range(5):
             feed.publish(frame(number))
@@ -37,7 +40,7 @@ async def test_a_slow_watcher_loses_the_oldest_and_hears_how_many() -> None:
 
 
 async def test_a_new_watcher_gets_the_last_minute_once() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(RECENT + 10):
         feed.publish(frame(number))
     with feed.watch() as watcher:
@@ -48,7 +51,7 @@ async def test_a_new_watcher_gets_the_last_minute_once() -> None:
 
 
 async def test_who_comes_back_gets_what_it_lacks_in_order_and_goes_on() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(KEPT + 100):
         feed.publish(frame(number))
     with feed.watch(since=250.0) as watcher:
@@ -60,7 +63,7 @@ async def test_who_comes_back_gets_what_it_lacks_in_order_and_goes_on() -> None:
 
 
 async def test_ten_minutes_are_kept_and_who_lacks_nothing_gets_the_newest() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(KEPT + 100):
         feed.publish(frame(number))
     with feed.watch(since=0.0) as late, feed.watch(since=1e9) as back:
@@ -69,7 +72,7 @@ async def test_ten_minutes_are_kept_and_who_lacks_nothing_gets_the_newest() -> N
 
 
 async def test_a_fast_program_keeps_less_time_and_no_more_memory() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(KEPT):
         feed.publish(frame(number, steps=1000))
     with feed.watch(since=0.0) as watcher:
@@ -79,7 +82,7 @@ async def test_a_fast_program_keeps_less_time_and_no_more_memory() -> None:
 
 
 async def test_a_watcher_waits_for_the_next_frame() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     with feed.watch() as watcher:
         waiting = asyncio.create_task(anext(aiter(watcher)))
         await asyncio.sleep(0)
@@ -89,7 +92,7 @@ async def test_a_watcher_waits_for_the_next_frame() -> None:
 
 
 async def test_a_watcher_that_left_gets_nothing() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     with feed.watch() as watcher:
         pass
     feed.publish(frame(1))
@@ -98,7 +101,7 @@ async def test_a_watcher_that_left_gets_nothing() -> None:
 
 
 async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(KEPT):
         feed.publish(frame(number)._replace(message=b"x" * (PIECE // 3)))
     with feed.watch(since=99.0, in_pieces=True) as watcher:
@@ -111,7 +114,7 @@ async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame()
 
 
 def test_changes_of_a_state_are_remembered_for_longer_than_the_frames() -> None:
-    feed = Feed()
+    feed = Feed(MINUTES)
     for number in range(2 * KEPT):
         state = TaskState.EXITED if 100 <= number < 110 else TaskState.RUNNING
         unheard = ("worker:1",) if number >= 200 else ()
@@ -119,3 +122,13 @@ def test_changes_of_a_state_are_remembered_for_longer_than_the_frames() -> None:
     with feed.watch(since=0.0, in_pieces=True) as watcher:
         assert watcher.begin == KEPT
         assert [milestone.at for milestone in feed.milestones(watcher.begin)] == [0.0, 100.0, 110.0, 200.0]
+
+
+def test_a_late_watcher_gets_as_many_minutes_as_the_agent_is_to_keep() -> None:
+    for minutes in (1, 3):
+        feed = Feed(minutes)
+        for number in range(400):
+            feed.publish(frame(number))
+        with feed.watch(since=-1.0, in_pieces=True) as late:
+            got = [each for piece in late.pieces() for each in piece]
+        assert [read(each).sequence for each in got] == [*range(400 - 60 * minutes, 400)]

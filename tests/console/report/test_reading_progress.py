@@ -14,7 +14,7 @@ def read_in(seconds: float) -> str:
     progress = ReadingProgress(Path("run.tfrec"), out, lambda: now[0])
     for percent in range(101):
         now[0] = 100.0 + seconds * percent / 100
-        progress.note(percent / 100)
+        progress.show(percent / 100)
     return out.getvalue()
 
 

@@ -103,7 +103,7 @@ async def recorded_live(path: Path) -> list[Diagnosis]:
     spec, heard, tape = simulated_spec(3), fakes.Told(), ActiveRecording(simulated_spec(3))
     events = simulated(75, 3, "worker:1=1.8x@6s-30s", "worker:2=kill@45s-50s")
     tape.begin(path, events[0].at)
-    await Engine(RecordedSource(spec, events), states(spec), tape.take).run(heard)
+    await Engine(RecordedSource(spec, events), states(spec), tape.write).run(heard)
     tape.end()
     found = [diagnosis for snapshot in heard.snapshots for diagnosis in snapshot.findings.diagnoses]
     return list({(diagnosis.kind, diagnosis.subject, diagnosis.begin): diagnosis for diagnosis in found}.values())
@@ -255,7 +255,7 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     events = simulated(8)
     recorder.begin(path, events[0].at)
     for event in events:
-        recorder.take(event)
+        recorder.write(event)
     recorder.end()
     assert run_command("report", str(path)) == 0
     table = re.search(r"The training\n +first +lowest +highest +last\n((?:  .+\n)+)", capsys.readouterr().out)

@@ -126,7 +126,7 @@ def build_parts(
         certificates=certificates,
         certificate_watch=CertificateWatch(certificates),
         journal=journal,
-        feed=Feed(),
+        feed=Feed(settings.history),
         sampler=sampler,
         reports=reports,
         absent_probe=AbsentProbe(),

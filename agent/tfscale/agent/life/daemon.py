@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import time
@@ -35,6 +36,8 @@ from tfscale.core.records.task_status import TaskStatus
 from tfscale.core.report_schedule import until_next
 
 _logger = logging.getLogger(__name__)
+_RARELY = 3
+"""Ticks from one look at the socket and the announcement to the next: a logout removes them, and nobody else."""
 
 
 class Daemon:
@@ -135,10 +138,11 @@ class Daemon:
             self._jobs.start(parts.mover.keep())
 
     async def _tick(self, announcement: Announcement) -> None:
-        while True:
+        for tick in itertools.count(1):
             await asyncio.sleep(until_next(time.time(), self._settings.position))
-            await self._keep_socket()
-            self._call_safely("announcement", announcement.keep)
+            if tick % _RARELY == 0:
+                await self._keep_socket()
+                self._call_safely("announcement", announcement.keep)
             self._call_safely("certificate", self._parts.certificate_watch.look)
             self._call_safely("shim", self._parts.supervisor.look)
             self._call_safely("sample", self._sample)
@@ -248,7 +252,5 @@ class Daemon:
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, by which a console also learns what is wrong beside it."""
-        if probe is None:
-            return None
         troubles = (*self._parts.supervisor.troubles, *self._parts.certificate_watch.troubles)
-        return replace(probe, warnings=(*troubles, *probe.warnings))
+        return replace(probe, warnings=(*troubles, *probe.warnings)) if probe is not None and troubles else probe

@@ -17,8 +17,6 @@ from tfscale.core.records.milestone import Milestone
 
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
-KEPT = 600
-"""Most frames kept for watchers that come late or come back: ten minutes."""
 KEPT_STEPS = 200_000
 """Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
 MILESTONES = 1000
@@ -81,8 +79,9 @@ class Watcher:
 class Feed:
     """Distribution of each frame to every watcher."""
 
-    def __init__(self, limit: int = RECENT) -> None:
-        self._limit = limit
+    def __init__(self, minutes: int, limit: int = RECENT) -> None:
+        """Keep frames for watchers that come late or come back, so many `minutes` at a frame a second."""
+        self._most, self._limit = 60 * minutes, limit
         self._kept: deque[EncodedFrame] = deque()
         self._rows = 0
         self._milestones: deque[Milestone] = deque(maxlen=MILESTONES)
@@ -100,7 +99,7 @@ class Feed:
             self._milestones.append(state)
         self._kept.append(frame)
         self._rows += frame.rows
-        while len(self._kept) > KEPT or (self._rows > KEPT_STEPS and len(self._kept) > RECENT):
+        while len(self._kept) > self._most or (self._rows > KEPT_STEPS and len(self._kept) > RECENT):
             self._rows -= self._kept.popleft().rows
         for watcher in self._watchers:
             watcher.offer(frame)

@@ -16,8 +16,9 @@ from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in,
 from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records.host_sample import HostSample, Interface, Pressure, TaskUsage
 
-_REFRESH = 5.0
-"""Seconds after which the task's processes and the interfaces' speeds are listed again, which is expensive."""
+_REFRESH = 10.0
+"""Seconds after which the task's processes and the interfaces' speeds are listed again: all processes of the host are
+looked through for that. One that the task starts is counted so much later."""
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 """Seconds in which the kernel counts the CPU time of a process."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

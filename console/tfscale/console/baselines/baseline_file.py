@@ -25,7 +25,7 @@ MOST_OF_ONE, MOST = 8, 256
 MOST_BYTES = 1 << 20
 """Bytes of the file; the oldest baselines give way."""
 _PATIENCE = 2.0
-"""Seconds that the console waits at its end for what is being written."""
+"""Seconds that the console waits at its end for an unfinished write."""
 
 
 class BaselineFile:
@@ -59,7 +59,7 @@ class BaselineFile:
             self._writing.start()
 
     def close(self) -> None:
-        """Write what is not written yet, and wait a moment for that."""
+        """Begin to write all that is unwritten, and wait a moment for it."""
         if self._writing is not None:
             self._writing.join(_PATIENCE)
             if self._is_usable and not self._writing.is_alive():
@@ -68,7 +68,7 @@ class BaselineFile:
                 last.join(_PATIENCE)
 
     def _write(self) -> None:
-        """Take over what others have written, add what is known here, and replace the file."""
+        """Read the entries of other consoles, add this console's, and replace the file."""
         others = self._read()
         with self._lock:
             own = [*self._own.values()]
@@ -90,7 +90,7 @@ class BaselineFile:
             self._kept = kept
 
     def _read(self) -> list[Baseline]:
-        """Return what the file keeps; nothing where there is none, or it is damaged."""
+        """Return the entries of the file; none if it is absent or damaged."""
         try:
             with self._path.open(encoding="utf-8") as file:
                 text = file.read(2 * MOST_BYTES)

@@ -77,7 +77,7 @@ def _facts(answer: Answer, found: Examination) -> dict[str, str]:
 
 
 def _reached(checkup: Checkup) -> dict[str, str]:
-    """Return how many of the attempts to reach each task and its agent succeeded, of those that tell anything."""
+    """Return `3 of 4`, the attempts to reach each task and its agent that succeeded; some attempts tell nothing."""
     examined = {str(task): found for task, found in checkup.examined.items()}
     tried: dict[str, list[bool]] = defaultdict(list)
     for contact in (each for contacts in checkup.contacts.values() for each in contacts):

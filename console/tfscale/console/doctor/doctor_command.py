@@ -16,7 +16,7 @@ from tfscale.core.preflight.faults import faults_of
 
 
 def run_doctor(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> int:
-    """Print what was found, and return 0 where nothing is wrong, 3 with faults, 1 where no agent answered.
+    """Print the checkup. Return 0 without faults, 3 with faults, 1 if no agent answered.
 
     Raises UsageError.
     """

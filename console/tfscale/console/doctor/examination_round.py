@@ -1,4 +1,4 @@
-"""Round of questions to all agents: what each finds on its host, whom it reaches, and how fast."""
+"""Round of questions to all agents: state of the host, reachable peers, and speed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ExaminationRound:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def checkup(self, *, has_bandwidth: bool) -> Checkup:
-        """Ask all agents, at most some at once; those that do not answer cost seconds, not the round."""
+        """Ask all agents, some at the same time; an agent without an answer costs seconds, not the round."""
         tasks, mesh = list(self._spec.tasks), mesh_of(self._spec, self._chance)
         async with contextlib.AsyncExitStack() as listening:
             asked = await asyncio.gather(*(self._examined(task, listening) for task in tasks))

@@ -1,4 +1,4 @@
-"""The one way from a source to its listeners: the screens, the exports and the report."""
+"""Way from a source to its listeners, the same for screens, exports and report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class EngineListener(Protocol):
 class Reaction(Protocol):
     """Reaction of a live console to a diagnosis, without a person."""
 
-    def look(self, snapshot: Snapshot, inbox: Inbox) -> None:
-        """Take in a new diagnosis; what is done about it is told as events."""
+    def consider(self, snapshot: Snapshot, inbox: Inbox) -> None:
+        """Consider a new diagnosis; each action is an event in the inbox."""
 
     async def close(self) -> None:
         """Do nothing more."""
@@ -93,7 +93,7 @@ class Engine:
         if snapshot is not None:
             listener.snapshot_taken(snapshot)
             if self._reaction is not None and isinstance(event, SecondPassed) and not snapshot.is_outdated:
-                self._reaction.look(snapshot, self.inbox)
+                self._reaction.consider(snapshot, self.inbox)
 
     async def _snapshot(self, event: Event) -> Snapshot | None:
         if isinstance(event, SecondPassed):

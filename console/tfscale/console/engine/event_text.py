@@ -24,7 +24,7 @@ def status_text(status: TaskStatus) -> str:
 
 
 def end_text(diagnosis: Diagnosis) -> str:
-    """Return the end of a diagnosis as one line: what holds again, and how long it did not.
+    """Return the end of a diagnosis as one line: the state that holds again, and how long it did not hold.
 
     The sentence of a straggler that has ended tells what it was, and that of a restart what it has cost and gained.
     """

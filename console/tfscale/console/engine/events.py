@@ -24,7 +24,7 @@ class LinkState(StrEnum):
     LEFT = "left"
     """The agent was asked to leave its task to the next one; tried again."""
     MOVED = "moved"
-    """Tasks are placed anew, and the agent goes on with the one that is placed there; tried again."""
+    """State of a link whose agent goes on with another task, since tasks were placed anew; it is tried again."""
     REFUSED = "refused"
     """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"

@@ -39,13 +39,13 @@ class TaskView:
     """Newest frame, without its steps."""
     summary: SubjectSummary | None = None
     replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
-    """Summaries by subject, where the task's replicas are measured one by one."""
+    """Summaries by subject, of a task whose replicas are measured one by one."""
     stages: Mapping[str, SubjectSummary] = field(default_factory=dict)
     """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """Open diagnoses about the task."""
     awaited: Doing | None = None
-    """Doing of its process while the others wait for it; None where they do not, or where what it does is expected."""
+    """Reason for which the others wait for the task's process; None without a wait, or if it is expected."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -53,7 +53,7 @@ class TaskView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences of the probe: why it measures less, and what it did in another way than the script says."""
+        """Sentences of the probe: reasons for which it measures less, and differences from the script."""
         probe = self.frame.probe if self.frame else None
         return (*filter(None, [probe.message, *probe.warnings]),) if probe else ()
 
@@ -74,12 +74,12 @@ class TaskView:
 
     @property
     def has_ended(self) -> bool:
-        """True where the newest that is known of the task is its end."""
+        """True if the newest news of the task is its end."""
         return self.status is not None and self.status.state is TaskState.EXITED
 
     @property
     def is_over(self) -> bool:
-        """True where nothing of the task runs by the newest that is known: it has ended, or was lost."""
+        """True if nothing of the task runs, by its newest news: it has ended, or was lost."""
         return self.status is not None and self.status.state in (TaskState.EXITED, TaskState.LOST)
 
     @property
@@ -104,8 +104,7 @@ class TimelineEntry:
 
 
 OUTDATED = 3.0
-"""Age of a snapshot from which on it is not told as now: a second passes between two of them, and a busy console is
-late by another; after three a restart or an end may have been missed."""
+"""Age of a snapshot from which on its headline is not told as now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class Snapshot:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Hosts on which no task is placed, with the reason."""
     age: float = 0.0
-    """Seconds that had passed since `at` when it was taken; 0 where the source is not live."""
+    """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
     history: History | None = field(default=None, compare=False, repr=False)
     """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
 
@@ -139,7 +138,7 @@ class Snapshot:
 
     @property
     def moment(self) -> str:
-        """Words to begin the top line of one that is outdated with, else nothing."""
+        """First words of an outdated snapshot's top line; empty for a new one."""
         return f"as of {clock(self.at)}, {duration(self.age)} ago: " if self.is_outdated else ""
 
     @property
@@ -148,7 +147,7 @@ class Snapshot:
 
     @property
     def is_over(self) -> bool:
-        """True where nothing of any task runs by the newest that is known."""
+        """True if nothing of any task runs, by the newest news of each."""
         return all(view.is_over for view in self.tasks)
 
     def view(self, task: Task) -> TaskView:

@@ -48,7 +48,7 @@ class Analysis(Protocol):
 
 
 class ClusterState:
-    """Accumulated events of a cluster; without a history for those that draw no charts."""
+    """State of a cluster after all events so far; without a history for listeners that draw no charts."""
 
     def __init__(self, spec: ClusterSpec, analysis: Analysis, *, has_history: bool = True) -> None:
         self._spec = spec
@@ -56,7 +56,7 @@ class ClusterState:
         self._history = History(spec.tasks) if has_history else None
         self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._placement = file_placement(spec)
-        self._told_placement = ""
+        self._newest_placement = ""
         """Placement that an agent has told last, as JSON: most tell the same."""
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
@@ -86,7 +86,7 @@ class ClusterState:
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
                 self._records[task].description = description
-                self._note_placement(description.placement, event.at)
+                self._record_placement(description.placement, event.at)
                 self._analysis.describe(str(task), description)
             case MilestoneTold(_, task, milestone):
                 self._fold_milestone(task, milestone)
@@ -95,7 +95,7 @@ class ClusterState:
             case CommandProgressed():
                 self._fold_command(event)
             case PolicyTold(at, task, message):
-                self._note(at, "warning", str(task), message, "policy")
+                self._add_entry(at, "warning", str(task), message, "policy")
             case SecondPassed() if self._history is not None:
                 self._history.close_second()
 
@@ -141,29 +141,31 @@ class ClusterState:
             history=self._history,
         )
 
-    def _note_placement(self, text: str, at: float) -> None:
-        """Take in the placement that an agent tells, if it is newer; write down what has changed."""
-        if not text or text == self._told_placement:
+    def _record_placement(self, text: str, at: float) -> None:
+        """Record the placement that an agent names, if it is the newest, and an event for each change."""
+        if not text or text == self._newest_placement:
             return
-        self._told_placement = text
+        self._newest_placement = text
         try:
-            told = parse_placement(text, self._spec)
+            newest = parse_placement(text, self._spec)
         except PlacementError:  # of another cluster file, which the link's state tells
             return
         before = self._placement
-        if not told.is_newer(before):
+        if not newest.is_newer(before):
             return
-        self._placement = told
-        for each, seat in told.seats.items():
+        self._placement = newest
+        for each, seat in newest.seats.items():
             self._records[each].agent = seat
-        for host, why in told.cordoned.items():
+        for host, why in newest.cordoned.items():
             if host not in before.cordoned:
-                self._note(at, "warning", "cluster", f"{host} is cordoned: {why}; no task is placed there", "placement")
+                self._add_entry(
+                    at, "warning", "cluster", f"{host} is cordoned: {why}; no task is placed there", "placement"
+                )
         for host in before.cordoned:
-            if host not in told.cordoned:
-                self._note(at, "info", "cluster", f"{host} is uncordoned: tasks may be placed there", "placement")
-        if what := moves(before.seats, told.seats):
-            self._note(at, "info", "cluster", f"placed in generation {told.generation}: {what}", "placement")
+            if host not in newest.cordoned:
+                self._add_entry(at, "info", "cluster", f"{host} is uncordoned: tasks may be placed there", "placement")
+        if what := moves(before.seats, newest.seats):
+            self._add_entry(at, "info", "cluster", f"placed in generation {newest.generation}: {what}", "placement")
 
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame
@@ -174,27 +176,27 @@ class ClusterState:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)
                 self._reporting.update(filter(None, [subject_task(batch.subject)]))
-        self._note_status(event.task, record.status, frame.status, frame.at)
+        self._add_status(event.task, record.status, frame.status, frame.at)
         record.frame = frame.with_steps(())
 
     def _fold_milestone(self, task: Task, milestone: Milestone) -> None:
         """Write down what happened before the first frame: it is told, and not judged."""
         record = self._records[task]
         before, record.milestone = record.milestone, milestone
-        self._note_status(task, before.status if before else None, milestone.status, milestone.at)
+        self._add_status(task, before.status if before else None, milestone.status, milestone.at)
         unheard = before.unheard if before else ()
         for other in milestone.unheard:
             if other not in unheard:
-                self._note(milestone.at, "warning", record.name, f"does not hear {other}'s host any more", "agent")
+                self._add_entry(milestone.at, "warning", record.name, f"does not hear {other}'s host any more", "agent")
         for other in unheard:
             if other not in milestone.unheard:
-                self._note(milestone.at, "good", record.name, f"hears {other}'s host again", "agent")
+                self._add_entry(milestone.at, "good", record.name, f"hears {other}'s host again", "agent")
 
-    def _note_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
+    def _add_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
             if after.reason not in ("", before.reason):  # what becomes of a task that has ended
-                self._note(at, "warning", str(task), after.reason, "task")
+                self._add_entry(at, "warning", str(task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
@@ -202,7 +204,7 @@ class ClusterState:
             # The command's own progress has an entry already.
             return
         when = after.exit.at if after.exit and after.state is TaskState.EXITED else at
-        self._note(when, _severity(after), str(task), status_text(after), "task")
+        self._add_entry(when, _severity(after), str(task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
         record = self._records[event.task]
@@ -211,18 +213,20 @@ class ClusterState:
         if event.state is not LinkState.CONNECTING:
             self._analysis.note_link(str(event.task), is_up, event.at, has_left=event.state is LinkState.LEFT)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
-            self._note(event.at, "good", str(event.task), "agent is back", "agent")
+            self._add_entry(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
             tells_all = event.state in (LinkState.LEFT, LinkState.MOVED)
             text = event.reason if tells_all else f"agent {event.state}: {event.reason}"
-            self._note(event.at, "warning", str(event.task), text, "agent")
+            self._add_entry(event.at, "warning", str(event.task), text, "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command")
+        self._add_entry(
+            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command"
+        )
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes, noted = [], set[tuple[object, ...]]()
@@ -234,14 +238,14 @@ class ClusterState:
             is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
             is_noted = before is None or before.severity != diagnosis.severity or is_over
             if is_noted and sentence_key(diagnosis) not in noted:
-                self._note_diagnosis(diagnosis, now)
+                self._add_diagnosis(diagnosis, now)
                 noted.add(sentence_key(diagnosis))
             self._open[key] = diagnosis
             if diagnosis.end is not None:
                 del self._open[key]
         return tuple(changes)
 
-    def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
+    def _add_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
         # What a restart has cost and gained is news once it is measured, and neither good nor bad.
         if diagnosis.end is not None and diagnosis.kind != "restart":
@@ -270,7 +274,7 @@ class ClusterState:
             for task, record in self._records.items()
         )
 
-    def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
+    def _add_entry(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
         self._entries.append(TimelineEntry(at, severity, subject, text, kind))
 
 
@@ -313,7 +317,7 @@ def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
 
 
 def _awaited(findings: Findings) -> Mapping[str, Doing]:
-    """Return what the tasks do that the others wait for, though nothing says that they are meant to."""
+    """Return the reasons for which others wait for a task, by task, except where the wait is expected."""
     still = findings.condition.stillness
     return {} if still is None or still.is_expected else still.late
 

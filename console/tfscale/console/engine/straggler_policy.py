@@ -27,9 +27,13 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records.diagnosis import Diagnosis
 
 _AGAIN = 600.0
-"""Seconds after a refusal until the lead is asked again for the same straggler (chosen)."""
+"""Seconds after a refusal until the lead is asked again for the same straggler: sooner, refusals fill its log; later, a
+straggler whose reason of refusal is gone stays slow for as long.
+"""
 _SETTLED = 3.0
-"""Seconds after a refusal in which another console's restart, which it came after, is seen (chosen)."""
+"""Seconds after a refusal in which another console's restart becomes visible: frames come once a second, and a busy
+host is late by one; without these seconds the restart is told as a refusal.
+"""
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
 
 
@@ -49,9 +53,9 @@ class _Held:
     key: tuple[str, float]
     """Subject and begin."""
     since: float | None = None
-    """Time since which it could be restarted, without a break, Unix seconds; None while it could not."""
-    told: set[str] = field(default_factory=set)
-    """Rules by which it is left, of which an event tells already."""
+    """Time from which on the straggler could be restarted without a break, Unix seconds; None while it could not."""
+    announced: set[str] = field(default_factory=set)
+    """Rules against a restart of the straggler, each with an event already."""
     asked: float | None = None
     """Time at which the lead was asked last."""
 
@@ -99,7 +103,7 @@ class StragglerPolicy:
             self._order.cancel()
             await asyncio.gather(self._order, return_exceptions=True)
 
-    def look(self, snapshot: Snapshot, inbox: Inbox) -> None:
+    def consider(self, snapshot: Snapshot, inbox: Inbox) -> None:
         """Take in a new diagnosis, and restart the straggler that has lasted for long enough."""
         policy = _policy_of_lead(self._spec, snapshot)
         self._learn(snapshot, policy, inbox)
@@ -138,8 +142,8 @@ class StragglerPolicy:
         loss = self._loss(task, policy, snapshot)
         for rule, why in self._reasons_to_leave(straggler, policy, loss):
             if why:
-                if rule not in held.told:
-                    held.told.add(rule)
+                if rule not in held.announced:
+                    held.announced.add(rule)
                     inbox.put(PolicyTold(self._now(), task, f"not restarted by on_straggler: {why}"))
                 return
         held.asked = snapshot.at
@@ -149,7 +153,7 @@ class StragglerPolicy:
         self._order = asyncio.create_task(self._restart(task, policy, reason, snapshot.generation or 0, inbox))
 
     def _reasons_to_leave(self, straggler: Diagnosis, policy: OnStraggler, loss: _Loss) -> Iterator[tuple[str, str]]:
-        """Yield (name of a rule, why the straggler is left by it or nothing), in the order in which they are told."""
+        """Yield (rule, reason to leave the straggler by this rule, empty for none), in the order of their events."""
         yield "cause", worth_restarting.why_not_mended(straggler, policy)
         earlier = self._earlier.get(straggler.subject)
         yield "earlier", "" if earlier is None or earlier.was_worth_it else "its last restart has not gained enough"

@@ -18,7 +18,7 @@ from tfscale.core.wire.json_records import Json
 
 
 class Headless:
-    """Writer of an engine's events, until it is stopped, its reader goes, or its stop condition is met."""
+    """Writer of an engine's events, up to a signal, the end of its reader, or its stop condition."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Headless:
         """True where the snapshot before told of the past."""
         self._suspect: Suspect | None = None
         self._states: dict[Task, tuple[object, ...]] = {}
-        """State of each task that is written already, and what becomes of it."""
+        """Newest written state of each task, with its restart."""
         self.frames = 0
         """Number of frames so far."""
 
@@ -76,7 +76,7 @@ class Headless:
             self._engine.stop()
 
     def _notify_of(self, snapshot: Snapshot) -> None:
-        """Notify of what is news now: of the past that a console goes through at first, of what is left of it."""
+        """Notify of news; of the past that a console goes through at first, only of open diagnoses."""
         was_outdated, self._was_outdated = self._was_outdated, snapshot.is_outdated
         if snapshot.is_outdated:
             return
@@ -109,7 +109,7 @@ class Headless:
             self._write_event(rows.task_line(event))
 
     def _write_suspect(self, snapshot: Snapshot) -> None:
-        """Write who looks slow when that changes: it is no event."""
+        """Write the suspect when it changes; it is no event."""
         suspect, before = snapshot.findings.suspect, self._suspect
         self._suspect = suspect
         if self._only is None and (suspect and suspect.subject) != (before and before.subject):

@@ -59,7 +59,7 @@ def run_headless(settings: Settings, connection: ClusterConnection, until: StopC
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
     new_state = resilient_states(spec, lambda text: _logger.error("%s", text), connection.baselines)
-    engine = Engine(connection.source, new_state, tape.take, connection.straggler_policy(settings))
+    engine = Engine(connection.source, new_state, tape.write, connection.straggler_policy(settings))
     notifier = Notifier(settings.on_event, settings.webhook)
     if not _write(settings, engine, until, notifier, tape, connection.run):
         _log_nothing_collected(spec)

@@ -54,7 +54,7 @@ def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
 
 
 def suspect_line(suspect: Suspect | None, at: float) -> Json:
-    """Return the line about who looks slow from `at` on, None: nobody any more."""
+    """Return the line about the suspect from `at` on; None: no task looks slow."""
     known: Json = {"subject": None, "begin": None, "sentence": None}
     if suspect is not None:
         known = {"subject": suspect.subject, "begin": suspect.begin, "sentence": looks_slow(suspect, at)}

@@ -27,7 +27,7 @@ class TaskSteps:
 
     tasks: tuple[Task, ...]
     sequence: NDArray[np.int64]
-    """(k,) in rising order."""
+    """(k,) numbers of the steps, rising."""
     end: NDArray[np.float64]
     """(k,) Unix seconds at which the first task left the collective."""
     phases: NDArray[np.float32]

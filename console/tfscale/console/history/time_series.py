@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 BLOCK = 60
 """Seconds of one block."""
 _FINE = 2
-"""Blocks before the newest one that keep their resolution."""
+"""Number of blocks before the newest that keep their resolution."""
 
 
 @dataclass(frozen=True, slots=True)

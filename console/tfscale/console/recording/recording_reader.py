@@ -91,7 +91,7 @@ class Recording:
             raise RecordingError(f"{path}: holds no event")
 
     def events(self, since: float | None = None) -> Iterator[Event]:
-        """Yield the events in the order in which they reached the console, from the chapter that holds `since`."""
+        """Yield the events in the order of their arrival at the console, from the chapter that holds `since`."""
         first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
         begin = self._chapters[max(0, first)][1]
         stream: Any = None
@@ -127,7 +127,7 @@ class Recording:
             self.end = block.at
 
     def _blocks(self, at: int) -> Iterator[_Block]:
-        """Yield the blocks from the one at this byte on, as far as their lengths lead from one to the next."""
+        """Yield the blocks from the given byte on, up to the first with a wrong length."""
         while at < len(self._data):
             begin = at + _BLOCK.size
             if begin > len(self._data):

@@ -58,7 +58,7 @@ class RecordingWriter:
         header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
         self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))
 
-    def take(self, event: Event) -> None:
+    def write(self, event: Event) -> None:
         """Remember an event for the next `flush`."""
         if not isinstance(event, Rewound):
             self._waiting.append(event)
@@ -138,9 +138,9 @@ class ActiveRecording:
             except RecordingWriterError as error:
                 self.problem = str(error)
 
-    def take(self, event: Event) -> None:
+    def write(self, event: Event) -> None:
         if self._recorder is not None:
-            self._recorder.take(event)
+            self._recorder.write(event)
 
     async def run(self) -> None:
         """Write twice a second, until cancelled."""

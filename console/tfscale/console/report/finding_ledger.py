@@ -1,4 +1,4 @@
-"""Ledger of a run's findings: what each was at its worst, and what it cost."""
+"""Ledger of a run's findings: the worst moment of each, and its cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 _MINUTE = 60.0
 _LONGEST = 10.0
-"""Seconds between two evaluations beyond which nobody watched, and nothing is known to be lost (chosen)."""
+"""Seconds between two evaluations beyond which the time between them counts for no finding: a console that was away
+would charge hours to the last one, and a busy one is late by a few seconds.
+"""
 
 Key = tuple[str, str, float]
 """(kind, subject, begin) of a diagnosis."""
@@ -21,22 +23,22 @@ Key = tuple[str, str, float]
 
 @dataclass(frozen=True, slots=True)
 class ReportedFinding:
-    """A diagnosis over its whole time, as it was at its worst."""
+    """Diagnosis of a whole run: its sentence at its worst, and its cost."""
 
     diagnosis: Diagnosis
-    """The diagnosis; of several stragglers with one sentence, that of the newest."""
+    """The diagnosis; of several stragglers with one sentence, the newest."""
     subjects: tuple[str, ...]
     """The subjects that the sentence is about."""
     lost: float = 0.0
-    """Seconds of the cluster that it cost; 0 where nothing of it can be measured in time."""
+    """Seconds of the cluster that the finding cost; 0 if its cost is not measured in time."""
     worst_at: float | None = None
-    """Begin of the minute in which it cost most, Unix seconds; None where it cost nothing."""
+    """Begin of the finding's most expensive minute, Unix seconds; None without a cost."""
     worst_share: float = 0.0
-    """Share of that minute that it cost, 0 to 1."""
+    """Share of that minute that the finding cost, 0 to 1."""
 
     @property
     def remedy(self) -> str | None:
-        """The first thing to do about it; None where its sentence says so."""
+        """First thing to do about the finding; None if the sentence names it."""
         return first_step(self.diagnosis)
 
 
@@ -66,8 +68,8 @@ class _Entry:
 
     def reported(self) -> ReportedFinding:
         ended = self.last.end is not None
-        told = replace(self.last, severity=self.worst.severity) if ended else self.worst
-        return ReportedFinding(told, (told.subject,), self.lost, self.worst_at, self.worst_lost / _MINUTE)
+        reported = replace(self.last, severity=self.worst.severity) if ended else self.worst
+        return ReportedFinding(reported, (reported.subject,), self.lost, self.worst_at, self.worst_lost / _MINUTE)
 
 
 @dataclass(slots=True)
@@ -141,7 +143,7 @@ def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one whose last sentence does not tell what it was is as it was at its worst."""
+    """Return a diagnosis as it is now, or as it was at its worst if its last sentence only tells the end."""
     if entry.last.end is not None:
         return entry.last
     if diagnosis.end is not None and kind_of(diagnosis).is_over is not None:
@@ -158,7 +160,7 @@ def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
 
 
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
-    """Yield the share of the time that each open diagnosis costs now; together at most 1, or what they cost jointly."""
+    """Yield the share of time that each open diagnosis costs now; all together at most 1, or their joint cost."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     if not findings.condition.may_be_judged:
         stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)

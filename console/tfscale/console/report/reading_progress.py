@@ -29,7 +29,7 @@ class ReadingProgress:
         self._begin = self.clock()
         self._due = self._begin + _FIRST
 
-    def note(self, share: float) -> None:
+    def show(self, share: float) -> None:
         """Note that this share of the file, 0 to 1, has been read."""
         now = self.clock()
         if now < self._due:

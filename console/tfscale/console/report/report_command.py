@@ -44,5 +44,5 @@ def _make(recordings: Sequence[Path], csv: Path | None) -> RunReport:
         raise UsageError("report: name either a recording or --csv FILE; tfscale-console report --help shows how")
     if csv is not None:
         return report_measured(csv, read_csv(csv))
-    runs = [(path, open_run(path, ReadingProgress(path).note)) for path in recordings]
+    runs = [(path, open_run(path, ReadingProgress(path).show)) for path in recordings]
     return report_recorded(*runs[0]) if len(runs) == 1 else report_runs(runs)

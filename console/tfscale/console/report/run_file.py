@@ -68,7 +68,7 @@ def _noted(recording: Recording, note: Note) -> Iterator[Event]:
 
 
 def _lines(path: Path, note: Note) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the whole lines; one that was cut off at the end, as by `kill -9`, is left out."""
+    """Yield the whole lines; a line that was cut off, as by `kill -9`, is left out."""
     read = 0
     try:
         size = max(path.stat().st_size, 1)

@@ -23,10 +23,12 @@ _BUCKETS = {
     "unknown": "what nothing explains, between the steps,",
 }
 """Names of buckets of goodput; `stragglers`, `standstill` and `recovery` are the costs of findings."""
-_TOLD = 0.05
-"""Share of the time from which on a bucket of goodput is named (chosen)."""
+_NAMED = 0.05
+"""Share of the run from which on a bucket of goodput is named: at a tenth of it the sentence lists every bucket, at
+five times it hides a quarter of the run.
+"""
 _LEAST = 1.0
-"""Seconds below which a loss is not worth a word (chosen)."""
+"""Seconds of cost below which a kind of finding is left out: the sentence counts in whole seconds."""
 
 
 def verdict(group: RunGroup) -> str:
@@ -47,17 +49,17 @@ def length(seconds: float) -> str:
 
 
 def _costs(group: RunGroup) -> Iterator[str]:
-    """Yield what the findings of each kind cost, the most expensive kind first."""
+    """Yield the cost of each kind of findings, the most expensive kind first."""
     by_kind: dict[str, list[ReportedFinding]] = {}
     for finding in group.findings:
         if finding.lost >= _LEAST and kind_of(finding.diagnosis).nouns is not None:
             by_kind.setdefault(finding.diagnosis.kind, []).append(finding)
     for findings in sorted(by_kind.values(), key=lambda each: -_lost(each)):
-        yield f"{_told(findings)}{_price(group, _lost(findings))}"
+        yield f"{_cost_clause(findings)}{_price(group, _lost(findings))}"
 
 
-def _told(findings: Sequence[ReportedFinding]) -> str:
-    """Return what findings of one kind cost, and the subject that cost most; none is named of the whole cluster."""
+def _cost_clause(findings: Sequence[ReportedFinding]) -> str:
+    """Return the cost of the findings of one kind, with the most expensive subject unless all concern the cluster."""
     kind, lost = kind_of(findings[0].diagnosis), length(_lost(findings))
     if all(finding.subjects == (CLUSTER,) for finding in findings):
         return f"{_many(len(findings), kind)} cost {lost}"
@@ -92,5 +94,5 @@ def _price(group: RunGroup, seconds: float) -> str:
 def _buckets(group: RunGroup, total: float) -> Iterator[str]:
     """Yield what else took much of the time, the most first."""
     for bucket, seconds in sorted(group.spent.items(), key=lambda item: -item[1]):
-        if bucket in _BUCKETS and seconds >= _TOLD * total:
+        if bucket in _BUCKETS and seconds >= _NAMED * total:
             yield f"{_BUCKETS[bucket]} took {length(seconds)}"

@@ -124,7 +124,7 @@ def _start_agents(
 
 
 def _serves_again(path: Path, workers: int) -> bool:
-    """Return whether the cluster file of an earlier run can be used again: what is left of that run is adopted then.
+    """Return whether an earlier run's cluster file can be used again, and the rest of that run be adopted.
 
     With other addresses it would be another cluster, whose state and logs have a folder of their own.
     """

@@ -65,7 +65,7 @@ class Settings:
     rotate: int | None = None
     """Bytes at which a new file is begun; None: never."""
     keep: int = 5
-    """Files kept besides the one that is written."""
+    """Number of finished files that are kept."""
     once: bool = False
     """Write one snapshot and end."""
     until: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The past of a live cluster: what its agents have kept, gone through second by second in the time of the frames.
+"""Past of a live cluster: the frames that agents kept, second by second, in the time of the frames.
 
 A console that comes late so judges what one judged that was there, and then goes on live, without a gap or a double.
 """
@@ -13,7 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import (
+    AgentDescribed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    MilestoneTold,
+    SecondPassed,
+)
 from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.clock_seconds import put_seconds
 from tfscale.core.cluster.task import Task
@@ -21,11 +29,14 @@ from tfscale.core.cluster.task import Task
 _logger = logging.getLogger(__name__)
 
 ANSWER = 2.0
-"""Seconds without the next part of any agent's past after which those that have not sent theirs are not waited for. One
-on the same continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there."""
+"""Seconds without any agent's next part of the past, after which the missing agents are not waited for.
+
+An answer within a continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
+"""
 SILENCE = 3.0
-"""Seconds between two frames from which on the agent was not heard in between; it sends one a second, and a busy host
-is late by one."""
+"""Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
+by one.
+"""
 _WAITING = 2048
 """Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, 60 MB
 at 1,000 tasks of 100 steps a second. Fewer would not hold the pieces of two seconds."""
@@ -35,7 +46,7 @@ _QUIET = 1.0
 
 @dataclass(slots=True)
 class _Share:
-    """Events that one agent has sent, and that are not handed on yet."""
+    """Events of one agent that are not handed on yet."""
 
     task: Task
     events: deque[Event] = field(default_factory=deque)
@@ -100,16 +111,16 @@ class CatchUp:
         self._needed = -math.inf
         """Time up to which the past of all agents is needed next; anything at all at first."""
         self._behind = set(self._shares)
-        """Tasks of which it has not come yet."""
+        """Tasks whose past has not come yet."""
         self._came = asyncio.Event()
         self._went = asyncio.Event()
 
-    def put(self, event: Event) -> None:
+    def put(self, event: FrameArrived | AgentDescribed | LinkChanged | MilestoneTold) -> None:
         """Take an event of a task's stream, with the time at which it arrived."""
-        if self.is_over or isinstance(event, SecondPassed):
+        if self.is_over:
             self._inbox.put(event)
             return
-        share = self._shares[event.task]  # type: ignore[union-attr]
+        share = self._shares[event.task]
         is_lost = isinstance(event, LinkChanged) and event.state not in (LinkState.CONNECTING, LinkState.UP)
         if is_lost:
             share.end()
@@ -135,17 +146,17 @@ class CatchUp:
         """Go through the past, then put a `SecondPassed` in the inbox at every whole second, until cancelled."""
         await self._wait()
         begins = [share.events[0].at for share in self._shares.values() if share.has_frames]
-        began, second = self._clock(), math.floor(min([*begins, self._clock()])) + 1.0
-        told, first = began, second
+        first = second = math.floor(min([*begins, self._clock()])) + 1.0
+        logged_at = self._clock()
         while second <= self._clock():
             self._need(second)
             await self._wait()
             self._hand_on(second)
             self._inbox.put(SecondPassed(second))
             await self._inbox.room(0)
-            if self._clock() - told > _QUIET:
-                told = self._clock()
-                _logger.info("going through the past: %.0f of %.0f s", second - first, told - first)
+            if self._clock() - logged_at > _QUIET:
+                logged_at = self._clock()
+                _logger.info("going through the past: %.0f of %.0f s", second - first, logged_at - first)
             second += 1.0
         self.is_over = True
         self._hand_on(now := self._clock())
@@ -157,6 +168,7 @@ class CatchUp:
         """Ask for the past of all agents up to a second."""
         self._needed = second
         self._behind = {task for task, share in self._shares.items() if not (share.is_whole or share.newest > second)}
+        self._wake_readers()
 
     def _note_came(self, share: _Share) -> None:
         if share.task in self._behind and (share.is_whole or share.newest > self._needed):
@@ -164,7 +176,7 @@ class CatchUp:
             self._came.set()
 
     async def _wait(self) -> None:
-        """Return when all agents have sent what is needed, or those that have not were waited for long enough.
+        """Return once all agents have sent the needed part, or the missing ones were waited for long enough.
 
         As long as some send, it may be this console that is slow.
         """
@@ -181,5 +193,8 @@ class CatchUp:
         due = [event for share in self._shares.values() for event in share.until(second)]
         for event in sorted(due, key=operator.attrgetter("at")):
             self._inbox.put(event)
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
         self._went.set()
         self._went = asyncio.Event()

@@ -31,7 +31,7 @@ from tfscale.core.settings.precedence import outranks
 
 _logger = logging.getLogger(__name__)
 _PATIENCE = 5.0
-"""Seconds within which the one agent must name the others."""
+"""Seconds within which the agent of `--agent` must name the others."""
 
 
 def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:

@@ -1,4 +1,4 @@
-"""Read timeouts that do not count the time in which the console's own loop was held up."""
+"""Timeouts of reads, without the time in which the console's own loop was held up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReadTimeout:
         self._waits: dict[asyncio.Timeout, float] = {}
 
     def begin(self, limit: asyncio.Timeout) -> None:
-        """Begin to wait within `limit`, which has no deadline of its own."""
+        """Begin to wait within `limit`, a timeout without a deadline of its own."""
         self._waits[limit] = self._awake
 
     def end(self, limit: asyncio.Timeout) -> None:

@@ -1,4 +1,4 @@
-"""Sources of events that are there already: all at once, or at the pace at which they were recorded."""
+"""Sources of recorded events: all at once, or at the recorded pace."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Position:
 
 
 class Player:
-    """Recording at the pace at which it was recorded, with the controls of a player."""
+    """Recording at its own pace, with the controls of a player."""
 
     is_live = False
 

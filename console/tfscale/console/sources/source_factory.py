@@ -38,7 +38,7 @@ class ClusterConnection:
     """Baselines of earlier runs; None where the cluster is not live."""
 
     def straggler_policy(self, settings: Settings) -> StragglerPolicy | None:
-        """Return what this console does about slow workers; None where no task can be restarted."""
+        """Return this console's policy about slow workers; None if no task can be restarted."""
         channels = self.channels
         if channels is None:
             return None

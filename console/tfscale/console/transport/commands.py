@@ -16,7 +16,7 @@ from tfscale.core.text import printable
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
 _ORDER_PATIENCE = 10.0
-"""Seconds in which an agent carries out an order: the lead's agent tells all others that a host may be used again."""
+"""Seconds in which an agent carries out an order; the lead's agent may have to tell all others."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 

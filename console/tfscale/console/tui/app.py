@@ -23,7 +23,6 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
-from tfscale.console.tui.dialogs.command_palette import ConsoleCommands
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.prompt import PromptScreen
@@ -32,6 +31,7 @@ from tfscale.console.tui.replay_controls import ReplayControls
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
+from tfscale.console.tui.screens.command_palette import ConsoleCommands
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
@@ -111,7 +111,7 @@ class ConsoleApp(App[bool]):
         self._view_file = view_file or ViewFile()
         self._remote = ReplayControls(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
-        """Newest snapshot, held back while the one before it has not been visible for `_WHILE_RUSHING`."""
+        """Newest snapshot, held back until the one before has been visible for `_WHILE_RUSHING`."""
         self._shown: Snapshot | None = None
         """Snapshot that the screens show."""
         self._glyphs = ASCII if ascii else UNICODE
@@ -287,7 +287,7 @@ class ConsoleApp(App[bool]):
                 self.notify(str(error), severity="error")
 
     def action_open(self, name: str) -> None:
-        """Open a page of the whole cluster, in the place of one that is open already."""
+        """Open a page of the whole cluster, in place of the open page."""
         kind = _PAGES[name]
         if isinstance(self.screen, tuple(_PAGES.values())):
             self.pop_screen()

@@ -53,7 +53,7 @@ def run_screens(
 
     new_state = resilient_states(spec, failed, connection.baselines)
     app = ConsoleApp(
-        Engine(connection.source, new_state, tape.take, connection.straggler_policy(settings)),
+        Engine(connection.source, new_state, tape.write, connection.straggler_policy(settings)),
         connection.commands,
         tape,
         ascii=settings.ascii or not (is_served(environment) or speaks_utf8(environment)),

@@ -38,7 +38,7 @@ class ConsoleServer(Server):
         self._tell = tell
         self._token, self._cookie = secrets.token_urlsafe(), secrets.token_urlsafe()
         self._cookie_name = f"tfscale-{address.port}"
-        """Name of the cookie: browsers send those of one port of a host to all others."""
+        """Name of the cookie, with the port: browsers send a host's cookies to all its ports."""
 
     def serve(self, debug: bool = False) -> None:  # noqa: ARG002 - its developers' own
         """Serve until interrupted. Raises OSError if the address cannot be bound."""

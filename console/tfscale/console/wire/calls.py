@@ -24,7 +24,7 @@ _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
 @dataclass(frozen=True, slots=True)
 class StreamReply:
-    """Reply of an agent's stream: its description, frames of its past, or one frame; frames are Frame messages."""
+    """Reply of an agent's stream: a description, frames of the past, or one frame, each as its message."""
 
     schema_version: int
     description: Description | None = None
@@ -100,7 +100,7 @@ def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
 
 
 def stack_text(message: agent_pb2.StackReply) -> str:
-    """Return the stacks line by line; names in them are those of another host's files."""
+    """Return the stacks line by line; the file names are the other host's."""
     return "\n".join(map(printable, message.text.split("\n")))
 
 
@@ -113,7 +113,7 @@ def watch_request(to: TaskIdentity, since: float, past: float | None = None) -> 
 
 
 def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeRequest:
-    """Ask an agent who it is; of one of which only the address is known, no name is given."""
+    """Return the request for an agent's description; an agent of unknown task gets no names."""
     return agent_pb2.DescribeRequest() if to is None else agent_pb2.DescribeRequest(to=_to(to))
 
 

@@ -12,7 +12,7 @@ class Call(NamedTuple):
     """Conditions of one call."""
 
     role: CallerRole | None
-    """Least role of the caller; None: open to all who reach the agent."""
+    """Least role of the caller; None: every caller that reaches the agent may make the call."""
     is_named: bool = False
     """True if a request must name its task and cluster, or else is refused."""
 
@@ -36,7 +36,7 @@ CALLS = {
 On loopback a token stands for the role: all calls with a role need it.
 """
 UNKNOWN = Call(CallerRole.AGENT)
-"""Conditions of a call that has no row: nobody but an agent may make it."""
+"""Conditions of a call without a row: only agents may make it."""
 
 
 def least_role(method: str, order: str = "") -> CallerRole | None:
@@ -46,5 +46,5 @@ def least_role(method: str, order: str = "") -> CallerRole | None:
 
 
 def needs_token(method: str) -> bool:
-    """Return whether a caller on loopback sends the token: with calls that change a task or read what is private."""
+    """Return whether a caller on loopback sends the token: calls that change a task or read private data need one."""
     return CALLS.get(method, UNKNOWN).role is not None

@@ -21,10 +21,10 @@ from tfscale.core.text import bounded
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name: dates are compared here, to be told."""
 TOLD_BEFORE = 14 * 86_400.0
-"""Seconds before its end from which an ending certificate is told."""
+"""Seconds before its end from which a certificate is reported as ending."""
 _MOST_NAME = 64
 _READINGS = 3
-"""Attempts to read the three files, of which a renewal may have replaced one meanwhile."""
+"""Attempts to read the three files: a renewal may replace one of them during a reading."""
 
 
 class SecurityError(UsageError):
@@ -39,9 +39,9 @@ class Certificate:
     """Common name, else the first name of its subjectAltName."""
     role: CallerRole | None
     begin: float
-    """Unix seconds from which it is valid."""
+    """Unix seconds from which the certificate is valid."""
     end: float
-    """Unix seconds at which it expires."""
+    """Unix seconds at which the certificate expires."""
 
     def why_not(self, now: float) -> str:
         """Return why it cannot be used at this time, empty if it can."""
@@ -50,7 +50,7 @@ class Certificate:
         return f"is not valid before {day(self.begin)}: compare the clocks" if now < self.begin else ""
 
     def ends_soon(self, now: float) -> bool:
-        """Return whether its end is to be told at this time."""
+        """Return whether the end of the certificate is so near that it is reported."""
         return now >= self.end - TOLD_BEFORE
 
 
@@ -70,7 +70,7 @@ def day(at: float) -> str:
 
 
 def read_certificate(tls: Tls, now: float) -> PemFiles:
-    """Return the files of this side's certificate. Raises SecurityError where they cannot be used at this time."""
+    """Return the files of this side's certificate. Raises SecurityError if they are not valid now."""
     for _ in range(_READINGS):
         contents = _contents(tls)
         facts = _examined(tls)
@@ -120,7 +120,7 @@ def _load(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _examined(tls: Tls) -> Certificate:
-    """Return the facts of this side's certificate, by a handshake in which it calls itself. Raises SecurityError."""
+    """Return the facts of this side's certificate, by a handshake of this side with itself. Raises SecurityError."""
     calling, called = client_context(tls), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     calling.check_hostname, calling.verify_mode = False, ssl.CERT_NONE
     called.verify_mode = ssl.CERT_REQUIRED

@@ -44,7 +44,7 @@ class Order:
     role: CallerRole = CallerRole.OPERATOR
     """Least role of the caller."""
     argument: str = ""
-    """Name of what is said beside the subject, as `--help` calls it; empty: nothing."""
+    """Name of the value beside the subject, as `--help` calls it; empty for an order without a value."""
     question: str = ""
     """Question of the screen before the order, if one line of input answers it."""
     usual: str = ""

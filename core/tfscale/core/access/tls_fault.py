@@ -18,7 +18,7 @@ _ITS_CERTIFICATE = {
     62: "its certificate names another host: make one for {host}",
     64: "its certificate names another host: make one for {host}",
 }
-"""Words by OpenSSL's number of the error (X509_V_ERR_...); any other means that nobody trusted has signed it."""
+"""Words by OpenSSL's number of the error (X509_V_ERR_...); any other number: no trusted authority has signed it."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 """Reasons that OpenSSL gives where the other side's bytes are not TLS."""
 _NOT_TLS = ("refused", "timed out", "timeout", "unreachable", "no route", "resolution", "deadline")

@@ -1,4 +1,4 @@
-"""Hosts whose agents greet each other: the next and the one before, in a ring of all hosts in the cluster's order.
+"""Hosts whose agents greet each other: the next and the previous one in a ring of all hosts, in the cluster's order.
 
 With these two, gradients are exchanged in a ring all-reduce. A greeting takes 0.7 ms of CPU on either side.
 """

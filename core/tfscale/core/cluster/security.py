@@ -1,4 +1,4 @@
-"""Rule by which consoles and agents trust each other, and the settings of gRPC's channels that follow.
+"""Rule by which consoles and agents trust each other, and the settings of gRPC's channels for it.
 
 Every side decides by the same rule, `uses_tls`: `--insecure` means plain text; else `[tls]` in the cluster file means
 mutual TLS on every address; with neither, only loopback addresses are served and dialled.

@@ -31,7 +31,7 @@ class Family:
     with_chief: frozenset[Role] = frozenset()
     """Roles whose restart restarts the chief as well."""
     stateless: frozenset[Role] = frozenset({Role.EVALUATOR, Role.DATAWORKER})
-    """Roles whose restart loses nothing: other tasks hold what was trained."""
+    """Roles whose restart loses nothing: other tasks hold the variables."""
     serving: frozenset[Role] = DATA_SERVICE
     """Roles that serve the lead and never end by themselves (their servers' `join` does not return)."""
 
@@ -60,7 +60,7 @@ class Strategy:
     reductions: tuple[str, ...] = ()
     """Reducing methods that `extended` defines itself: they are hooked there."""
     collective: str | None = LOCAL
-    """Way in which replicas exchange tensors; None: across processes, as `CommunicationOptions` of the program say."""
+    """Way in which replicas exchange tensors; None: across processes, by the program's `CommunicationOptions`."""
 
 
 DEFAULT = Strategy("_DefaultDistributionStrategy", ALONE, ("_DefaultDistributionStrategy",))

@@ -14,7 +14,7 @@ CLUSTER = "cluster"
 
 
 class Role(StrEnum):
-    """A task type of `TF_CONFIG` or of the tf.data service, in the order in which tables list them."""
+    """Task type of `TF_CONFIG` or of the tf.data service, in the order of all tables."""
 
     CHIEF = "chief"
     WORKER = "worker"

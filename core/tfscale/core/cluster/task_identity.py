@@ -1,4 +1,4 @@
-"""Names in a request for whom it is meant: run, task, and fingerprint of the cluster.
+"""Names of a request's recipient: run, task, and fingerprint of the cluster.
 
 An address alone may be that of a stranger: a host that stands in two cluster files, or an agent that was started with
 another file than its lead. Each agent compares the names of a request with its own, and refuses a mismatch.

@@ -23,5 +23,5 @@ with more than 5, a run with gaps of a minute would hang for as many minutes bef
 
 
 def hang_limit(longest_gap: float) -> float:
-    """Return the seconds without a step from which on it is a hang, after a longest normal gap of so many seconds."""
+    """Return the seconds without a step that make a hang, by the longest normal gap in seconds."""
     return max(SHORTEST, GAPS * longest_gap)

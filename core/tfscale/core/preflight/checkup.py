@@ -21,7 +21,7 @@ class Answer:
     clock: float | None = None
     """Seconds by which the host's clock is before the asker's."""
     doubt: float = 0.0
-    """Seconds by which that may be wrong: half of the round trip."""
+    """Largest error of the clock's difference in seconds: half of the round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MeasuredTransfer:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """Answers of all agents, and what they reach."""
+    """Answers of all agents, and the tasks that each can reach."""
 
     spec: ClusterSpec
     answers: Mapping[Task, Answer]

@@ -30,7 +30,7 @@ _LOOPBACK = ("127.", "::1")
 
 
 def faults_of(checkup: Checkup) -> list[Fault]:
-    """Return all faults, those that stop a training first."""
+    """Return all faults; faults that stop a training come first."""
     checks: tuple[Callable[[Checkup], Iterable[Fault]], ...] = (
         _silent_agents, _runs, _roles, _taken_ports, _unreached, _names, _programs, _versions, _scripts,
         _clocks, _spaces, _memory, _gpus, _transfers,
@@ -112,7 +112,7 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
 
 
 def tells(found: Examination | None, contact: Contact) -> bool:
-    """Decide whether an attempt says anything of its target, of which this was found.
+    """Decide whether an attempt says anything about its target, by the target's own examination.
 
     Nobody listens for a task without an agent, or of a taken port. A task that lives may have no server yet, and one
     that only evaluates never has.
@@ -257,7 +257,7 @@ def _transfers(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _unequal(column: str, what: str, values: Mapping[Task, str], advice: str) -> Iterator[Fault]:
-    """Say who differs from most; what is empty is not known, and compared with nothing."""
+    """Name the tasks whose value differs from most; an empty value is unknown, and compared with none."""
     tasks_of: dict[str, list[Task]] = defaultdict(list)
     for task, value in values.items():
         if value:

@@ -10,7 +10,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 
 MOST_WHOLE = 64
-"""Most tasks of which each tries to reach all others: at 64 that is 4032 pairs, and three seconds at the worst."""
+"""Largest number of tasks that all try to reach each other: 64 make 4032 pairs, and take three seconds at worst."""
 SAMPLED = 8
 """Number of tasks that each task of a large cluster tries to reach, beside its successor and the lead."""
 MOST_TRANSFERS = 32

@@ -21,7 +21,7 @@ class Remedy:
     model: str = ""
     """The assumption of the model, in words."""
     at_most: bool = False
-    """True where the model leaves out what can only lessen the gain."""
+    """True if the model of the gain leaves out effects that can only lessen it."""
 
     def __str__(self) -> str:
         if self.gain is None:
@@ -45,7 +45,7 @@ class Diagnosis:
     together: tuple[str, ...] = ()
     """Subjects of all findings that share this sentence, its own among them; empty where no other shares it."""
     remedies: tuple[Remedy, ...] = ()
-    """Changes that would help, the one in the sentence first."""
+    """Changes that would help; the first is named in the sentence."""
     statement: str = ""
     """The sentence without its remedy; empty where it has none."""
 

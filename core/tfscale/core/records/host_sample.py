@@ -77,9 +77,9 @@ class PeerLink:
     """Bytes a second that the peer has acknowledged."""
     received: float
     busy: float
-    """Share of the time in which bytes were not acknowledged, of the connection that carried most."""
+    """Share of the time with unacknowledged bytes, of the busiest connection."""
     held: float
-    """The share of the time in which the peer's receive window was full: its process did not read."""
+    """Share of the time with the peer's receive window full: the peer's process did not read."""
     unsent: int
     """Bytes that wait in this host's kernel."""
     in_flight: int
@@ -131,7 +131,7 @@ class HostSample:
     """Processes of the task's cgroup that the kernel has killed for want of memory since the task's start."""
     disk: Disk | None = None
     links: tuple[PeerLink, ...] = ()
-    """Those of the task's connections that were busiest."""
+    """The task's busiest connections."""
     neighbours: tuple[Neighbour, ...] = ()
     """Agents on other hosts that the task's agent greets."""
 
@@ -157,7 +157,7 @@ class GpuSample:
     xid: int | None = None
     """The driver's newest error of the last ten minutes, by its number in NVIDIA's list."""
     memory_utilisation: float | None = None
-    """Share of the time in which its memory was read or written."""
+    """Share of the time in which the GPU's memory was read or written."""
     pcie_received: float | None = None
     """Bytes a second, over 20 ms; as `pcie_sent`, from the view of the GPU."""
     pcie_sent: float | None = None

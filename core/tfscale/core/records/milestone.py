@@ -1,4 +1,4 @@
-"""Milestone of a task: what its agent remembers of hours, beside the frames of the last minutes."""
+"""Milestone of a task: its agent remembers milestones for hours, and frames for minutes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.core.records.task_status import TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """Change of a task's state, or of whom its host hears."""
+    """Change of a task's state, or of the hosts that its host hears."""
 
     at: Time
     status: TaskStatus

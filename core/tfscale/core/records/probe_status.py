@@ -41,7 +41,7 @@ class Devices:
     """GPUs that the program uses (logical devices)."""
     tpus: int
     why_no_gpu: str = ""
-    """The reason why it has found none, as far as it is known."""
+    """Reason for which TensorFlow has found no GPU, as far as known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,12 @@ class ProbeStatus:
     empty_since: Time | None = None
     """End of the first of the newest steps in a row without an example; None if the newest step has some."""
     input_python: float | None = None
-    """Share of the newest seconds in which Python that graphs call (generators, py_function) was at work.
+    """Seconds of Python within graphs (generators, py_function) for each of the newest steps.
 
-    That Python stands still while the stores of the input are full. Calls that overlap make more than 1. None without
-    calls, and where the program has threads or processes of its own, which may fill a store that is not seen."""
+    That Python stands still while the stores of the input are full. Calls that overlap may take longer together than
+    the step. None without calls, and where the program has threads or processes of its own, which may fill a store that
+    is not seen.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Collective:
     entered: int
     left: int
     entered_at: Time | None = None
-    """Time at which the newest one was entered."""
+    """Time at which the newest collective was entered."""
     between_steps: bool = False
     """True while the task is in a collective outside of any step, such as an epoch's metrics."""
 

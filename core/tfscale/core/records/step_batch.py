@@ -11,7 +11,7 @@ from tfscale.core.records.schema import Time
 PHASES = ("update", "host", "input", "compute", "reduce")
 """The five parts of a step, in the order of time."""
 LAG_PHASES = PHASES[:-1]
-"""The parts in which a worker does not wait for others, between leaving one all-reduce and entering the next."""
+"""Phases in which a worker waits for no other, between leaving one all-reduce and entering the next."""
 
 
 def _floats() -> array[float]:
@@ -45,7 +45,7 @@ class StepBatch:
     clamped: int = 0
     """Rows whose edges overlapped."""
     pull: Sequence[float] = field(default_factory=_floats)
-    """The part of `compute` in which it waited for variables from parameter servers."""
+    """Part of `compute` in which the worker waited for variables of parameter servers."""
     part: int = 0
     """Process of the attempt that measured the steps: milliseconds from the host's boot to the process's start.
 
@@ -64,7 +64,7 @@ class ServerTraffic:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFunctions:
-    """Functions that one worker has executed, since the start of the chief's attempt."""
+    """Functions that one worker has executed since the start of the chief's attempt."""
 
     worker: str
     finished: int
@@ -75,7 +75,7 @@ class WorkerFunctions:
     idle: float
     """Seconds without a function."""
     since: Time | None = None
-    """Time at which the chief asked what is not answered yet, None while nothing is asked."""
+    """Time of the chief's oldest unanswered question; None while all are answered."""
     traffic: tuple[ServerTraffic, ...] = ()
 
 

@@ -63,4 +63,4 @@ class TaskStatus:
     exit: Exit | None = None
     reason: str = ""
     restart_at: Time | None = None
-    """Time at which it is started again unasked; None while nobody is about to."""
+    """Time of the task's next automatic restart; None without one."""

@@ -52,7 +52,7 @@ def parsed(kind: type[M], data: bytes) -> M:
 
 
 def read_by(read: Callable[[bytes], M], data: bytes) -> M:
-    """Return what a reader makes of these bytes. Raises WireError where they are none of its messages."""
+    """Return the result of a reader of these bytes. Raises WireError where they are none of its messages."""
     try:
         return read(data)
     except DecodeError as error:

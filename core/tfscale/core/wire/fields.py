@@ -34,7 +34,7 @@ def consecutive(first: int, count: int) -> bytes:
 
 
 def _varints_of(block: int, begin: int, end: int) -> tuple[bytes, ...]:
-    """Return the numbers of a block of 128, from the number `begin` in it to the one before `end`."""
+    """Return the varints of the numbers from `begin` to `end`, exclusive, within a block of 128."""
     if not block:
         return (bytes(range(begin, end)),)
     rest = _varint(block)

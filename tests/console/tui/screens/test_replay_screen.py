@@ -90,7 +90,7 @@ async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeyp
     spec = fakes.spec(2)
     source = fakes.ScriptedSource(spec, fakes.healthy_events(spec))
     tape = ActiveRecording(spec)
-    app = ConsoleApp(Engine(source, lambda: ClusterState(spec, fakes.FakeAnalysis()), tape.take), NoCommands(""), tape)
+    app = ConsoleApp(Engine(source, lambda: ClusterState(spec, fakes.FakeAnalysis()), tape.write), NoCommands(""), tape)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         await pilot.press("R")

@@ -62,7 +62,7 @@ def _events(report: RunReport) -> Iterator[str]:
 
 
 def details(report: RunReport, group: RunGroup, finding: ReportedFinding) -> Iterator[str]:
-    """Yield what a finding cost, when most, and what to do."""
+    """Yield the cost of a finding, its most expensive minute, and its remedy."""
     if finding.lost >= 1.0 and finding.worst_at is not None:
         price = group.price_of(finding.lost)
         share = min(finding.worst_share, 1.0)

@@ -34,7 +34,7 @@ class SimulatedSteps:
         self.sequence: NDArray[np.int64] = np.empty(0, np.int64)
 
     def advance_to(self, at: float) -> None:
-        """Make the steps up to `at`, seconds since the beginning, and drop those that all workers have reported."""
+        """Make the steps up to `at`, seconds since the beginning, and drop the steps that all workers have reported."""
         while self._clock < at:
             self._make_part()
         old = int(np.searchsorted(self.end, at - 3.0))

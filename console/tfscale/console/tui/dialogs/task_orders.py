@@ -44,7 +44,7 @@ class Orders:
         return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))
 
     def ask(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
-        """Ask the operator what there is to ask before an order, and send it; `tasks` are those that are chosen."""
+        """Ask the operator the questions of an order, and send it; `tasks` are the chosen tasks."""
         if order.is_carried:
             self._ask_argument(order, tasks, snapshot, appearance)
         elif order.name == "profile":
@@ -62,7 +62,15 @@ class Orders:
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
         keeps = keeps_training(spec, snapshot.strategy, touched)
         age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
-        question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
+        question = Question(
+            verb=verb,
+            asked=tasks,
+            touched=touched,
+            strategy=snapshot.strategy,
+            generation=snapshot.generation,
+            checkpoint_age=age,
+            keeps=keeps,
+        )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
     def _ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:

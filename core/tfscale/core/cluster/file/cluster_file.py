@@ -145,7 +145,7 @@ def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> di
 def _all_agents(
     tasks: Mapping[Task, Address], given: Mapping[Task, Address], taken: Collection[Address]
 ) -> dict[Task, Address]:
-    """Return the agent of each task: the one that is given, else the next free port of the task's host from 7070 on.
+    """Return the agent of each task: its own in the file, else the next free port of the task's host from 7070 on.
 
     Whoever reads the same file finds the same ports.
     """

@@ -1,4 +1,4 @@
-"""Cluster of `TF_CONFIG`, the variable in which a platform says what TensorFlow is to train on."""
+"""Cluster of `TF_CONFIG`, the variable in which a platform names TensorFlow's tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the cluster file of a command that names none, and reading of what was found."""
+"""Search for the cluster file of a command without `--cluster`."""
 
 from __future__ import annotations
 

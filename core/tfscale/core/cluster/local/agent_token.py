@@ -25,7 +25,7 @@ _Continuation = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]
 
 
 def tokens_of(address: Address) -> _Tokens:
-    """Return the tokens of this user's agents at an address, of which network namespaces may have one each."""
+    """Return the tokens of this user's agents at an address; each network namespace may have an agent there."""
     found = local_agents(os.environ, address.port)
     return tuple(agent.token for agent in found if agent.token and _serves(agent, address))
 

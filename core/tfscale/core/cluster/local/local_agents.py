@@ -31,18 +31,18 @@ class LocalAgent:
     run: str
     task: str
     address: str
-    """Host and port at which it serves."""
+    """Host and port of the agent's server."""
     pid: int
     started: float
     """Unix seconds."""
     directory: str
-    """Folder in which it was started."""
+    """Folder in which the agent was started."""
     command: tuple[str, ...]
     """Program of its task."""
     cluster: str | None = None
     """Path of the agent's cluster file; None without a file."""
     insecure: bool = False
-    """True if it serves in plain text whatever its cluster file says."""
+    """True if the agent serves in plain text, whatever its cluster file says."""
     fingerprint: str = ""
     """Fingerprint of its cluster."""
     token: str = field(default="", repr=False)
@@ -57,7 +57,7 @@ class Announcement:
         self._path: Path | None = None
         self._file: TextIO | None = None
         self._is_missed = False
-        """True once it was said that no folder takes the file."""
+        """True after a warning that no folder takes the announcement."""
 
     def keep(self) -> None:
         """Write the file, again if it was removed: at the last logout a session's folder is, with all in it."""
@@ -112,7 +112,7 @@ def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Ann
 
 
 def announcements_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder in which agents of this user that start now are announced."""
+    """Return the folder for announcements of this user's new agents."""
     return next(iter([*made_runtime_folders(environment), *runtime_folders(environment)])) / _FOLDER
 
 

@@ -76,7 +76,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def free_loopback(preferred: int = 0) -> Address:
-    """Return an address of this machine that nobody else can reach, at this port if it is free; 0 means any."""
+    """Return an address that only this machine reaches, at this port if it is free; 0 means any port."""
     with socket.socket() as probe:
         # As a server does: a port whose last connections are being forgotten is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

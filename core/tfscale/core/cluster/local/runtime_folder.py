@@ -12,7 +12,7 @@ from tfscale.core.cluster.local.private_folder import make_private
 
 
 def runtime_folders(environment: Mapping[str, str]) -> list[Path]:
-    """List the folders in which such files may lie, the best first: the session's own, then one in the temporary."""
+    """List the folders for runtime files, the best first: the session's own, then one in the temporary folder."""
     temporary = Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"
     runtime = environment.get("XDG_RUNTIME_DIR")
     return [Path(runtime) / "tfscale", temporary] if runtime else [temporary]

@@ -28,7 +28,7 @@ class HostFailures:
         return HostFailures(dict(newest))
 
     def without(self, host: str) -> HostFailures:
-        """Return the failures without those of a host that somebody has uncordoned."""
+        """Return the failures without those of an uncordoned host."""
         return HostFailures({name: times for name, times in self.by_host.items() if name != host})
 
     def why_cordoned(self, host: str, policy: RecoveryPolicy) -> str:

@@ -11,7 +11,7 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 SECONDS = 60
 """Seconds that a sparkline covers."""
 _FLAT = 0.2
-"""Share of the value. A smaller spread is noise and is drawn on the scale of this one."""
+"""Share of the value: a smaller spread is noise, and is drawn on a scale of this size."""
 
 
 def sparklines(values: NDArray[np.float32], width: int, appearance: Appearance) -> list[str]:

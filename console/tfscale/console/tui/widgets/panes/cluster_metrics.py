@@ -66,7 +66,7 @@ def goodput(findings: Findings) -> float | None:
 
 
 def loss(snapshot: Snapshot) -> str:
-    """Return the first task's loss; `NaN` if any task has one that is not finite; unknown without training."""
+    """Return the first task's loss; `NaN` if any task's loss is not finite, unknown without training."""
     trainings: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
     if any(training.finite is False for training in trainings):
         return "NaN"

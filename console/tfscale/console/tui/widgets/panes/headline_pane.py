@@ -1,4 +1,4 @@
-"""Headline: the one sentence that matters, and below it what to do."""
+"""Headline: the most important sentence, and below it the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Headline(SnapshotLines):
 
 
 def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int) -> list[Text]:
-    """Return the sentence in at most three lines, who looks slow in grey, and the remedy in one."""
+    """Return the sentence in at most three lines, the suspect in grey, and the remedy in one line."""
     if snapshot is None:
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
@@ -101,14 +101,14 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 
 def _is_part_of(diagnosis: Diagnosis, worst: Diagnosis) -> bool:
-    """Decide whether the sentence about a task that has gone tells of this finding, too: of those who ended for it."""
+    """Decide whether another finding's sentence, about a task that has gone, tells of this finding too."""
     if not kind_of(worst).tells_who_ended or diagnosis.subject not in worst.named():
         return False
     return kind_of(diagnosis).stops_training or kind_of(diagnosis).group is Group.NETWORK
 
 
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
-    """Return the open diagnoses, each sentence once, the most severe first, without those that are no trouble."""
+    """Return the open diagnoses that are trouble, each sentence once, the most severe first."""
     return one_each(each for each in snapshot.findings.diagnoses if each.end is None and not is_calm(each))
 
 
