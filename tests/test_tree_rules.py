@@ -117,3 +117,10 @@ def test_a_long_line(tree: Path, name: str) -> None:
     (tree / name).parent.mkdir(exist_ok=True)
     (tree / name).write_text("short\n" + "word " * 30 + "\n")
     assert faults(tree) == [f"{name}:2: line is longer than 120 characters"]
+
+
+def test_a_call_with_too_many_arguments_by_place(tree: Path) -> None:
+    (tree / "core/tfscale/core/calls.py").write_text(
+        '"""Calls."""\n\nprint(1, 2, 3, 4, 5, 6)\nprint(1, 2, 3, 4, 5, 6, 7)\n'
+    )
+    assert faults(tree) == ["core/tfscale/core/calls.py:4: call gives 7 arguments by place, at most 6 are allowed"]

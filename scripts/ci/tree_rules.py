@@ -21,6 +21,8 @@ CASES = ("kinds", "programs")
 SHARED_NAMES = ("__init__", "cli", "wire")
 """Module names that several packages may have."""
 LONGEST_LINE = 120
+MOST_BY_PLACE = 6
+"""Arguments of a call without their names: a reader does not count to seven."""
 
 VAGUE = {
     "as", "of", "so", "that", "what", "whatever", "where", "whether", "which", "who", "whoever", "whom", "whose",
@@ -42,6 +44,9 @@ def faults(root: Path) -> Iterator[str]:
     """Yield one line for each fault in the tree below `root`."""
     yield from folder_faults(root)
     yield from name_faults(root)
+    for path in modules(root):
+        for line, rule in call_faults(ast.parse(path.read_text())):
+            yield f"{path.relative_to(root)}:{line}: {rule}"
     others = [path for folder in ("scripts", "tests", "examples") for path in sorted((root / folder).rglob("*.py"))]
     for path in [*modules(root), *others]:
         for line, rule in docstring_faults(ast.parse(path.read_text())):
@@ -100,6 +105,16 @@ def _fault(body: list[ast.stmt], forbidden: set[str], rule: str) -> Iterator[tup
             word = text.split(maxsplit=1)[0].strip(",.:;") if text.strip() else ""
             if word.lower() in forbidden:
                 yield line, f"{rule} {word!r}"
+
+
+def call_faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line of each call with too many arguments by place; ruff counts those of functions, not of records."""
+    for node in ast.walk(tree):
+        # A function of C knows no names.
+        if isinstance(node, ast.Call) and "_library." not in ast.unparse(node.func):
+            number = sum(not isinstance(argument, ast.Starred) for argument in node.args)
+            if number > MOST_BY_PLACE:
+                yield node.lineno, f"call gives {number} arguments by place, at most {MOST_BY_PLACE} are allowed"
 
 
 def long_lines(text: str) -> Iterator[int]:

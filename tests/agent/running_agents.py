@@ -129,3 +129,9 @@ async def command(settings: AgentSettings, verb: str, *tasks: str, expected: int
     request = agent_pb2.TasksRequest(tasks=tasks, reason="test", expected_generation=expected, to=named(settings))
     async with stub(settings) as service, asyncio.timeout(10):
         return [progress async for progress in getattr(service, verb)(request)]
+
+
+def kill(status: TaskStatus) -> None:
+    """Kill the process of a task."""
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGKILL)

@@ -9,7 +9,8 @@ from contextlib import suppress
 from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.wire import EncodedFrame, serialized
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task

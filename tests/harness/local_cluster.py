@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import psutil
 from loopback import free_addresses
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.task_files import state_folder
@@ -98,6 +100,35 @@ def running(
         yield agents
     finally:
         end(agents)
+
+
+def once(cluster: Path) -> tuple[int, dict[str, Any]]:
+    """Return the exit status of `tfscale-console --once`, and its snapshot."""
+    command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", cluster, "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def unhealthy(cluster: Path) -> dict[str, Any]:
+    """Return the first snapshot that has a diagnosis and ends `--once` with 3."""
+    said: list[tuple[int, dict[str, Any]]] = []
+
+    def is_unhealthy() -> bool:
+        said.append(once(cluster))
+        return said[-1][0] == 3 and bool(said[-1][1]["diagnoses"])
+
+    wait_until(is_unhealthy)
+    return said[-1][1]
+
+
+def commands_with(word: str) -> list[list[str]]:
+    """Return the commands of the processes of this machine that hold a word, such as the folder of a run."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if word in " ".join(words := process.cmdline()):
+                found.append(words)
+    return found
 
 
 def wait_until(true: Callable[[], bool]) -> None:

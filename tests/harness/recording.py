@@ -24,8 +24,10 @@ class Recording:
     @classmethod
     def read(cls, path: Path) -> Recording:
         found = cls()
-        for line in path.read_text().splitlines():
-            found._add(json.loads(line))
+        for line in path.read_text().splitlines(keepends=True):
+            # The console may be in the midst of the last one.
+            if line.endswith("\n"):
+                found._add(json.loads(line))
         return found
 
     def _add(self, line: dict[str, Any]) -> None:
@@ -61,6 +63,20 @@ class Recording:
             known = [value for value in values if value is not None]
             assert len(known) >= 0.98 * len(values), (subject, phase, len(known), len(values))
             assert min(known) >= 0, (subject, phase)
+
+    def frames_of(self, task: str) -> list[dict[str, Any]]:
+        return [frame for frame in self.frames if frame["task"] == task]
+
+    def status(self, task: str) -> dict[str, Any]:
+        """Return the newest status of a task."""
+        newest: dict[str, Any] = self.frames_of(task)[-1]["status"]
+        return newest
+
+    @property
+    def exited(self) -> set[str]:
+        """Tasks whose newest status says that they have exited."""
+        newest = {frame["task"]: frame["status"]["state"] for frame in self.frames}
+        return {task for task, state in newest.items() if state == "exited"}
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [diagnosis for diagnosis in self.diagnoses if diagnosis["kind"] == kind]

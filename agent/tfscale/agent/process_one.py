@@ -40,12 +40,12 @@ def stand_before(child: int) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the child's status away
     awaited = signal.valid_signals() - _OWN
     while True:
-        told = signal.sigwaitinfo(awaited)
-        if told.si_signo == signal.SIGCHLD:
+        received = signal.sigwaitinfo(awaited)
+        if received.si_signo == signal.SIGCHLD:
             if (status := _reap(child)) is not None:
                 return status
-        elif told.si_code <= 0 or told.si_signo not in _OF_TERMINAL:  # above 0: from the kernel
-            os.kill(child, told.si_signo)
+        elif received.si_code <= 0 or received.si_signo not in _OF_TERMINAL:  # above 0: from the kernel
+            os.kill(child, received.si_signo)
 
 
 def _reap(child: int) -> int | None:

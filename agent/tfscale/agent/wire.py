@@ -53,7 +53,7 @@ class Hello:
     stack_signal: int | None
     """Signal on which the process writes the stacks of its Python threads."""
     trains: bool = False
-    """True if it has made steps since it was last told to wait."""
+    """True if it has made steps since it was last messages to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ def past_beginning(
     schema: int, description: Description, at: float, milestones: Sequence[Milestone]
 ) -> agent_pb2.WatchReply:
     """Return the snapshot before the pieces of the past, with the milestones before them; `at` is now."""
-    told = [message_of(agent_pb2.Milestone, milestone) for milestone in milestones]
-    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at, milestones=told)
+    messages = [message_of(agent_pb2.Milestone, milestone) for milestone in milestones]
+    snapshot = agent_pb2.Snapshot(description=description_message(description), at=at, milestones=messages)
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 

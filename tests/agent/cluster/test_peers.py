@@ -75,7 +75,7 @@ async def test_a_start_that_an_ending_agent_hears_is_the_next_ones(settings: Age
     serving = asyncio.create_task(first.run())
     await peer.run(1, "test", fail)
     await peer.fence(2, "test", fail, Verb.RESTART)
-    first._local.hand_over()  # as `hand_over` does a moment before its server stops
+    first._parts.local.hand_over()  # as `hand_over` does a moment before its server stops
     starting = asyncio.create_task(peer.run(2, "test", fail))
     await asyncio.sleep(0.5)
     assert not starting.done()

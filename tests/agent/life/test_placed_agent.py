@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +16,7 @@ from typing import Any
 import grpc
 import pytest
 from loopback import free_addresses
-from running_agents import W0, W1, W2, named, runs, stub
+from running_agents import W0, W1, W2, kill, named, runs, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.life import placed_agent
 from tfscale.agent.life.daemon import Daemon
@@ -281,11 +280,6 @@ async def test_an_agent_that_comes_back_waits_as_a_spare(cluster: Cluster) -> No
         lives = await stack.enter_async_context(seat(cluster.seats["worker:1"]))
         assert await placement_at(cluster.seats["worker:1"], lambda each: each.generation) == placement
         assert isinstance(lives[-1], SpareDaemon)
-
-
-def kill(status: TaskStatus) -> None:
-    assert status.pid is not None
-    os.kill(status.pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,7 +14,7 @@ from typing import Any
 import pytest
 from loopback import free_addresses
 from report_connection import connected
-from running_agents import W0, W1, W2, agent, agent_process, command, runs, status_when
+from running_agents import W0, W1, W2, agent, agent_process, command, kill, runs, status_when
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.recovery import acting_lead, failure_reporter
 from tfscale.agent.settings import AgentSettings
@@ -93,11 +91,6 @@ async def all_in(settings: Mapping[Task, AgentSettings], generation: int) -> dic
     return dict(
         zip(settings, await asyncio.gather(*(status_when(each, there) for each in settings.values())), strict=True)
     )
-
-
-def kill(status: TaskStatus) -> None:
-    assert status.pid is not None
-    os.kill(status.pid, signal.SIGKILL)
 
 
 async def test_two_workers_that_fail_restart_the_gang_once(workers: Callable[..., dict[Task, AgentSettings]]) -> None:

@@ -17,7 +17,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 async def test_a_large_file_becomes_the_older_one(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "a.jsonl", largest=1000)
     for number in range(40):
-        log.begin("ann (operator)", "ipv4:10.0.0.2:1", "Restart", [f"worker:{number}"], "").tell("done")
+        log.begin("ann (operator)", "ipv4:10.0.0.2:1", "Restart", [f"worker:{number}"], "").write("done")
         await asyncio.sleep(0)
     await log.close()
     older = lines(tmp_path / "a.jsonl.1")
@@ -30,7 +30,7 @@ async def test_a_large_file_becomes_the_older_one(tmp_path: Path) -> None:
 async def test_text_of_others_is_cut_and_printable(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "a.jsonl")
     tasks = ["\x1b[2Jworker:1\n", *["worker:2"] * 1_000_000]
-    log.begin("eve\r", "ipv4:1", "Restart", tasks, "r" * 3_000_000).tell("refused: \x07no")
+    log.begin("eve\r", "ipv4:1", "Restart", tasks, "r" * 3_000_000).write("refused: \x07no")
     await log.close()
     text = (tmp_path / "a.jsonl").read_text()
     (entry,) = lines(tmp_path / "a.jsonl")
@@ -41,8 +41,8 @@ async def test_text_of_others_is_cut_and_printable(tmp_path: Path) -> None:
 async def test_a_flood_of_refused_orders_does_not_drive_out_the_others(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "a.jsonl")
     for _ in range(1000):
-        log.begin("loopback", "ipv4:1", "Restart", [], "").tell("refused: no")
-    log.begin("ann (operator)", "ipv4:2", "Stop", ["worker:0"], "").tell("done")
+        log.begin("loopback", "ipv4:1", "Restart", [], "").write("refused: no")
+    log.begin("ann (operator)", "ipv4:2", "Stop", ["worker:0"], "").write("done")
     await log.close()
     entries = lines(tmp_path / "a.jsonl")
     assert len(entries) == 21 and (entries[-1]["who"], entries[-1]["unwritten"]) == ("ann (operator)", 980)
@@ -53,13 +53,13 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_what_is_missing_is_counted(
     os.mkfifo(path)  # to open it takes until somebody reads
     log = AuditLog(path, patience=0.2)
     begin = asyncio.get_running_loop().time()
-    log.begin("ann", "ipv4:1", "Stop", [], "").tell("asked")
+    log.begin("ann", "ipv4:1", "Stop", [], "").write("asked")
     assert asyncio.get_running_loop().time() - begin < 0.1
     await log.close()
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     await asyncio.sleep(0.2)
     path.unlink()
-    log.begin("ann", "ipv4:1", "Stop", [], "").tell("done")
+    log.begin("ann", "ipv4:1", "Stop", [], "").write("done")
     await log.close()
     os.close(reader)
     (entry,) = lines(path)

@@ -92,7 +92,7 @@ async def test_the_log_has_a_certificates_end_once_a_day_and_a_wrong_new_one_onc
     issuer.tls("agent", days=15)
     assert [line[:22] for line in await look(3)] == ["a new certificate is u"] and watch.troubles == ()
     monkeypatch.setattr(certificate, "TOLD_BEFORE", 16 * 86_400.0)
-    monkeypatch.setattr(certificate_watch, "_TOLD_EVERY", 0.0)
+    monkeypatch.setattr(certificate_watch, "_WARN_EVERY", 0.0)
     assert len(await look(2)) == 2
     assert tls.key.exists()
     watch.stop()

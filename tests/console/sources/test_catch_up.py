@@ -12,11 +12,14 @@ from fake_agent import FakeCluster
 from kept_agents import KeptAgent, KeptChannels
 from late_console import agents_at, early, findings, late
 from simulated_runs import simulated
+from tfscale.agent.telemetry import feed
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.state_factory import states
 from tfscale.console.export.snapshot_once import SnapshotOnce
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources import catch_up
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.channels import Channels
 from tfscale.core.records.host_sample import Neighbour
@@ -114,6 +117,19 @@ async def test_what_happened_an_hour_ago_stands_in_the_events_and_is_not_judged(
     ]
     assert findings(told.snapshots[-1]) == {} and len(told.snapshots) <= 600
     assert not any(diagnosis.kind == "crash" for each in told.snapshots for diagnosis in each.findings.diagnoses)
+
+
+async def test_an_agent_that_sends_many_frames_a_second_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "_WAITING", 1)
+    monkeypatch.setattr(feed, "PIECE", 1)
+    spec = fakes.spec(2)
+    agents = {task: KeptAgent(fakes.description(task)) for task in spec.tasks}
+    for sequence in range(100):
+        for task in spec.tasks:
+            agents[task].keep(fakes.frame(task, sequence, fakes.NOW - 10 + 0.1 * sequence))
+    told = await late(spec, agents, fakes.NOW)
+    frames = [event for event in told.events if isinstance(event, FrameArrived)]
+    assert len(frames) > 180 and all(event.at == event.frame.at for event in frames)
 
 
 async def test_an_agent_that_is_not_there_holds_nobody_up() -> None:

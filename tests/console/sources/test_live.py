@@ -11,7 +11,8 @@ import pytest
 from fake_agent import FakeCluster
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.inbox import Inbox
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task

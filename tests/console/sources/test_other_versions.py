@@ -12,7 +12,8 @@ import pytest
 from loopback import free_addresses
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.inbox import Inbox
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
 from tfscale.core.cluster.task import Task

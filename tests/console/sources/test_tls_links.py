@@ -15,7 +15,8 @@ import pytest
 from certificates import Issuer
 from tfscale.console.engine.events import LinkChanged, LinkState
 from tfscale.console.engine.inbox import Inbox
-from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.sources.agent_stream import Patience
+from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls

@@ -7,75 +7,30 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import net_hosts
 import pytest
-from local_cluster import end, run_files, start_agent, write_cluster
-from recording import Recording
+from task_cluster import LOCAL, WatchedCluster, watched
 
 pytestmark = pytest.mark.alone
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "causes" / "causes.py"
-NO_PREFIX: tuple[Sequence[str], Sequence[str]] = ((), ())
 LINK = 200e6
 """Bits a second of the link."""
 IDLE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 COVERED = 'mount --bind "$0" /proc/pressure/cpu && exec "$@"'
 
 
-class Watched:
-    """Two agents with their tasks, and a console that writes down what it says of them.
-
-    Args:
-        before: what to put before the command of each agent, and before the first of these for the console.
-    """
-
-    def __init__(
-        self, folder: Path, cluster: Path, what: str, before: tuple[Sequence[str], Sequence[str]] = NO_PREFIX
-    ) -> None:
-        self.out = folder / "run.jsonl"
-        self.log = run_files(folder)
-        variables = {"TF_NUM_INTRAOP_THREADS": "1", "TFSCALE_INSECURE": "1"}
-        command = [sys.executable, PROGRAM, what]
-        self.agents = [
-            start_agent(folder, cluster, index, command, variables, before=prefix)
-            for index, prefix in enumerate(before)
-        ]
-        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--out", self.out, "--insecure"]
-        self.console = subprocess.Popen([*before[0], sys.executable, *console])
-
-    def end(self) -> None:
-        self.console.terminate()
-        self.console.wait(10)
-        end(self.agents)
-
-    def told(self, kind: str, seconds: float, **evidence: Any) -> dict[str, Any]:
-        """Return the first diagnosis of a kind that has this in its evidence."""
-        until = time.monotonic() + seconds
-        while True:
-            run = Recording.read(self.out) if self.out.exists() else Recording()
-            for each in run.told(kind):
-                if evidence.items() <= each["evidence"].items():
-                    return each
-            if time.monotonic() > until:
-                logs = "\n".join(log.read_text()[-1500:] for log in self.log.glob("*.log"))
-                raise AssertionError(f"{run.diagnoses}\n{logs}")
-            time.sleep(0.5)
-
-
-@contextlib.contextmanager
-def watched(
-    folder: Path, what: str, before: tuple[Sequence[str], Sequence[str]] = NO_PREFIX, cluster: Path | None = None
-) -> Iterator[Watched]:
-    made = Watched(folder, cluster or write_cluster(folder, 2), what, before)
-    try:
-        yield made
-    finally:
-        made.end()
+def faulty(
+    folder: Path, what: str, before: Sequence[Sequence[str]] = LOCAL, file: Path | None = None
+) -> AbstractContextManager[WatchedCluster]:
+    """Run two workers, of which one has the fault `what`; `before` is put before the commands of their agents."""
+    variables = {"TF_NUM_INTRAOP_THREADS": "1", "TFSCALE_INSECURE": "1"}
+    command = [sys.executable, PROGRAM, what]
+    return watched(folder, command, {"worker": 2}, variables, file=file, before=before, insecure=True)
 
 
 @contextlib.contextmanager
@@ -105,7 +60,7 @@ def no_pressure() -> str:
 @pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
-    with watched(tmp_path, "uneven") as cluster:
+    with faulty(tmp_path, "uneven") as cluster:
         straggler = cluster.told("straggler", 90, cause="uneven")
     assert straggler["subject"] == "worker:1"
     assert straggler["evidence"]["phase"] == "compute"
@@ -116,7 +71,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
 @pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(tmp_path: Path) -> None:
-    with watched(tmp_path, "nan") as cluster:
+    with faulty(tmp_path, "nan") as cluster:
         crash = cluster.told("crash", 60, followers=["worker:0"])
     assert crash["subject"] == "worker:1"
     assert crash["evidence"]["reason"] == "not_a_number"
@@ -128,7 +83,7 @@ def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(t
 @pytest.mark.tensorflow
 def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step(tmp_path: Path) -> None:
     """No loss is known of this loop, in which both workers' gradients are none from the next step on."""
-    with watched(tmp_path, "lost") as cluster:
+    with faulty(tmp_path, "lost") as cluster:
         found = cluster.told("not_finite", 60)
     assert found["subject"] == "worker:1"
     assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "weights_0")
@@ -139,7 +94,7 @@ def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_the_worker_of_the_first_nan_is_named_also_where_it_ends_the_training_at_once(tmp_path: Path) -> None:
-    with watched(tmp_path, "fit") as cluster:
+    with faulty(tmp_path, "fit") as cluster:
         found = cluster.told("not_finite", 60)
     assert found["subject"] == "worker:1"
     assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "sequential/dense/kernel")
@@ -153,7 +108,7 @@ def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None
     idle = tmp_path / "idle"
     idle.write_text(IDLE)
     first = ["taskset", "-c", "0", "unshare", "--mount", "sh", "-c", COVERED, str(idle)]
-    with watched(tmp_path, "plain", (first, ["taskset", "-c", "1"])) as cluster, burning(3, core=1):
+    with faulty(tmp_path, "plain", (first, ["taskset", "-c", "1"])) as cluster, burning(3, core=1):
         straggler = cluster.told("straggler", 120, cause="cpu")
     assert straggler["subject"] == "worker:1"
     assert straggler["evidence"]["cpu_pressure"] >= 0.1
@@ -164,7 +119,7 @@ def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None
 @pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_that_is_stuck_in_its_input_is_named(tmp_path: Path) -> None:
-    with watched(tmp_path, "stuck") as cluster:
+    with faulty(tmp_path, "stuck") as cluster:
         hang = cluster.told("hang", 150)
     assert hang["subject"] == "worker:1"
     assert "it has not entered the all-reduce in which worker:0 waits" in hang["sentence"]
@@ -183,9 +138,9 @@ def test_a_slow_link_is_full_and_its_bandwidth_is_near_what_it_was_shaped_to(tmp
         for host in range(2):
             net_hosts.slow(host, LINK)
         before = (net_hosts.inside(0), net_hosts.inside(1))
-        with watched(tmp_path, "large", before, cluster) as running:
+        with faulty(tmp_path, "large", before, cluster) as running:
             saturation = running.told("saturation", 120, resource="link")
-            run = Recording.read(running.out)
+            run = running.read()
     evidence = saturation["evidence"]
     assert saturation["subject"] == "cluster"
     # Headers take 5 % of it; TensorFlow leaves it idle between a chunk and the next, and longer on a busy machine.

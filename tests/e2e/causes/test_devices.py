@@ -5,33 +5,15 @@ The GPUs are fakes behind NVML's interface.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from local_cluster import end, start_agent, write_cluster
+from local_cluster import end, start_agent, unhealthy, write_cluster
 
 FOLDER = Path(__file__).parent
 PROGRAMS = FOLDER.parent / "programs"
-PATIENCE = 120.0
-
-
-def unhealthy(cluster: Path) -> dict[str, Any]:
-    """Wait for a snapshot of `--once` that ends with 3, and return it."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", cluster, "--once"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        snapshot: dict[str, Any] = json.loads(done.stdout)
-        if done.returncode == 3 and snapshot["diagnoses"]:
-            return snapshot
-        time.sleep(1)
-    raise AssertionError(snapshot)
 
 
 def told(folder: Path, command: Sequence[str | Path], before: Sequence[str | Path] = ()) -> tuple[str, str]:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 from example_programs import KERAS
+from local_cluster import commands_with
 from tfscale.trainer.launch.result import Result, read_result
 
 TRAIN = Path(sys.executable).parent / "tfscale-train"
@@ -43,14 +43,7 @@ def train(path: Path, strategy: tuple[str, ...], *words: str, keras: str = "kera
 def left(told: str) -> list[list[str]]:
     """Return the processes that a run has left, from what it told on stderr: its folder is in their commands."""
     (folder,) = set(re.findall(r"\S+/tfscale-run-[^/]+", told))
-    return [words for process in psutil.process_iter() if folder in " ".join(words := _words(process))]
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    return commands_with(folder)
 
 
 def run_train(*words: str | Path, keras: str = "keras 3", timeout: float = 240) -> subprocess.CompletedProcess[str]:

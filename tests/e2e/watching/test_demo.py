@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from local_cluster import wait_until
+from local_cluster import commands_with, wait_until
 from recording import Recording
 
 pytestmark = pytest.mark.alone
@@ -25,16 +25,8 @@ def demo(out: Path, seconds: int, *arguments: str) -> Recording:
     command = [sys.executable, DEMO, "--headless", "--seconds", str(seconds), "--out", out, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    left = [process.cmdline() for process in psutil.process_iter() if "digits" in " ".join(_cmdline(process))]
-    assert left == []
+    assert commands_with("digits") == []
     return Recording.read(out)
-
-
-def _cmdline(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def assert_in_step(run: Recording, workers: int, least: int) -> None:

@@ -48,9 +48,9 @@ class Typed(NamedTuple):
 TYPED = {
     "./scripts/demo": Typed(r"steps/s", is_slow=True),
     "./scripts/demo --slow worker:1=60ms": Typed(r"steps/s", is_slow=True),
-    "tfscale-console run -- python train.py": Typed(r"steps/s", keys="qs"),
+    "tfscale-console run -- python train.py": Typed(r"steps/s", keys="qs", is_slow=True),
     "tfscale-console run --workers 2 -- python train.py": Typed(r"steps/s", keys="qs", is_slow=True),
-    "tfscale-agent -- python train.py": Typed("Epoch 2/", keys=CTRL_C, status=SIGTERM),
+    "tfscale-agent -- python train.py": Typed("Epoch 2/", keys=CTRL_C, status=SIGTERM, is_slow=True),
     "tfscale-agent --cluster cluster.toml -- python train.py": Typed(r"process \d+ reports", keys=CTRL_C, is_slow=True),
     "tfscale-console --simulate 64 --fault worker:3=1.4x@30s": Typed("worker:3"),
     "tfscale-train run digits --strategy mirrored --replicas 2": Typed(

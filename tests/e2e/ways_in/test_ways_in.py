@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from local_cluster import run_files, running, write_cluster
+from local_cluster import run_files, running, unhealthy, write_cluster
 from recording import Recording
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -21,23 +18,13 @@ STEPS = 300
 PATIENCE = 120.0
 
 
-def once(cluster: Path) -> tuple[int, dict[str, Any]]:
-    """Return the exit status of `--once`, and its snapshot."""
-    command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", cluster, "--once"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, json.loads(done.stdout)
-
-
 def headline_of(folder: Path, command: Sequence[str | Path]) -> str:
     """Run an endless training without a probe; return the headline that ends `--once` with 3."""
     cluster = write_cluster(folder, 1)
     with running(folder, cluster, 1, command, {}):
-        until = time.monotonic() + PATIENCE
-        while (said := once(cluster))[0] != 3:
-            assert time.monotonic() < until, said
-            time.sleep(1)
-    assert [diagnosis["kind"] for diagnosis in said[1]["diagnoses"]] == ["not_measured"]
-    return str(said[1]["headline"])
+        snapshot = unhealthy(cluster)
+    assert [diagnosis["kind"] for diagnosis in snapshot["diagnoses"]] == ["not_measured"]
+    return str(snapshot["headline"])
 
 
 @pytest.fixture

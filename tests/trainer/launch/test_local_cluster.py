@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from local_cluster import commands_with
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.launch.local_cluster import local_cluster, uninterrupted
@@ -66,7 +66,7 @@ def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[
         assert cluster.ending == [Task.parse(lead)]
         assert cluster.wait() is None
     time.sleep(0.5)
-    assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []
+    assert commands_with(str(tmp_path)) == []
 
 
 def test_a_server_that_ends_well_before_whom_it_serves_has_failed(tmp_path: Path) -> None:
@@ -102,11 +102,4 @@ def test_nothing_stays_of_a_cluster_whose_starter_is_killed() -> None:
         time.sleep(0.1)
     assert not Path(folder).exists()
     time.sleep(0.2)
-    assert [process.pid for process in psutil.process_iter() if folder in " ".join(_words(process))] == []
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    assert commands_with(folder) == []

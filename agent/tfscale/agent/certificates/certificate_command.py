@@ -69,7 +69,7 @@ def make_certificates(
             _write_folder(out / owner.name, authority, made)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}") from None
-    return _told(signed, out, out / _AUTHORITY[1] if files is None else files[1])
+    return _summary(signed, out, out / _AUTHORITY[1] if files is None else files[1])
 
 
 def _parser() -> ArgumentParser:
@@ -150,7 +150,7 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _told(signed: Sequence[tuple[Owner, Signed]], out: Path, key: Path) -> str:
+def _summary(signed: Sequence[tuple[Owner, Signed]], out: Path, key: Path) -> str:
     lines = [
         f"{out / owner.name}/  {owner.role}, until {made.end:%Y-%m-%d}: to "
         + (f"host {owner.name}" if owner.hosts else f"{owner.name}'s machine")

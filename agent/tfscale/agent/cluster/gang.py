@@ -325,7 +325,7 @@ class Gang:
         statuses = await asyncio.gather(*(self._members[task].status() for task in operation.tasks))
         for task, status in zip(operation.tasks, statuses, strict=True):
             if status is not None and (why := _failure(status, operation.intent.generation)):
-                operation.report(Stage.FAILED, [task], f"{task} {why}; see its log", is_told=task == self._spec.lead)
+                operation.report(Stage.FAILED, [task], f"{task} {why}; see its log", is_logged=task == self._spec.lead)
                 raise GangError(why)
         return ""
 
@@ -361,7 +361,7 @@ class Gang:
         status = await self._request(operation, task, self._members[task].run)
         if status.state is not TaskState.RUNNING:
             why = f"{task} is {status.state}: {status.reason}; see its log"
-            operation.report(Stage.FAILED, [task], why, is_told=task == self._spec.lead)
+            operation.report(Stage.FAILED, [task], why, is_logged=task == self._spec.lead)
             raise GangError(why)
         operation.report(Stage.RUNNING, [task])
 

@@ -48,10 +48,10 @@ class Operation:
         """True if an agent does not answer, so that a newer command may supersede this one."""
         return bool(self.complaint)
 
-    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
-        """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
+    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_logged: bool = False) -> None:
+        """Add a stage of the command, and log it; a failure that the log tells already (`is_logged`) is no warning."""
         self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
-        self._log(self._history[-1], is_told)
+        self._log(self._history[-1], is_logged)
         self._wake()
 
     def unreachable(self, task: Task, why: str) -> None:
@@ -76,8 +76,8 @@ class Operation:
                 return
             await self._changed.wait()
 
-    def _log(self, progress: OperationProgress, is_told: bool) -> None:
-        level = logging.WARNING if progress.stage is Stage.FAILED and not is_told else logging.INFO
+    def _log(self, progress: OperationProgress, is_logged: bool) -> None:
+        level = logging.WARNING if progress.stage is Stage.FAILED and not is_logged else logging.INFO
         tasks = ", ".join(map(str, progress.tasks))
         text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
         _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)

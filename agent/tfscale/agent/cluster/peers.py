@@ -84,7 +84,7 @@ class Peer:
         try:
             answer = await self._stub().Describe(request, timeout=patience, wait_for_ready=wait)
         except grpc.aio.AioRpcError as error:
-            self._note(error)
+            self._log_refusal(error)
             return None
         self.refusal = self._fault = ""
         return answer.generation
@@ -191,19 +191,19 @@ class Peer:
         and gRPC holds back the first metadata of such a call until its answer.
         """
         loop = asyncio.get_running_loop()
-        heard, is_told = loop.time(), False
+        heard, is_reported = loop.time(), False
         while True:
             # An agent that is stopped answers nothing, and its kernel keeps the connection.
             if await self.generation(self._patience / 4, wait=True) is not None:
-                if is_told:
+                if is_reported:
                     _logger.info("its agent answers again", extra={"task": str(self._task)})
-                heard, is_told = loop.time(), False
-            elif loop.time() - heard >= self._patience and not is_told:
-                is_told = True
+                heard, is_reported = loop.time(), False
+            elif loop.time() - heard >= self._patience and not is_reported:
+                is_reported = True
                 unreachable(self._no_answer())
             await asyncio.sleep(self._patience / 20)
 
-    def _note(self, error: grpc.aio.AioRpcError) -> None:
+    def _log_refusal(self, error: grpc.aio.AioRpcError) -> None:
         """Log it once where a stranger's agent answers at the peer's address, or one with another cluster file."""
         refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
         self._look_for_fault(error)

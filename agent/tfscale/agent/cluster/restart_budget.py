@@ -90,13 +90,13 @@ def parse_budget(given: Mapping[str, Any]) -> RestartBudget:
     """Return the budget of an object of the journal. Raises ValueError, TypeError and KeyError for wrong values."""
     reached = given["reached"]
     return RestartBudget(
-        str(given["name"]),
-        tuple(map(float, given["restarts"])),
-        _optional(float, given["newest"]),
-        int(given["fruitless"]),
-        Progress(_optional(float, reached["checkpoint"]), _optional(int, reached["step"])),
-        str(given["gave_up"]),
-        int(given["generation"]),
+        name=str(given["name"]),
+        restarts=tuple(map(float, given["restarts"])),
+        newest=_optional(float, given["newest"]),
+        fruitless=int(given["fruitless"]),
+        reached=Progress(_optional(float, reached["checkpoint"]), _optional(int, reached["step"])),
+        gave_up=str(given["gave_up"]),
+        generation=int(given["generation"]),
     )
 
 

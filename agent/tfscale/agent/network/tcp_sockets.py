@@ -131,24 +131,24 @@ def connection(body: bytes) -> TcpSocket | None:
 
 
 def _read(cookie: bytes, local: tuple[str, int], remote: tuple[str, int], info: bytes) -> TcpSocket:
-    told = _TCP_INFO.unpack_from(info)
+    counters = _TCP_INFO.unpack_from(info)
     return TcpSocket(
         cookie=cookie,
         local=local,
         remote=remote,
-        acknowledged=told[_BYTES_ACKED],
-        received=told[_BYTES_RECEIVED],
-        unsent=told[_NOTSENT_BYTES],
-        in_flight=told[_UNACKED] * told[_SND_MSS],
-        busy=told[_BUSY_TIME] / 1e6,
-        held=told[_RWND_LIMITED] / 1e6,
-        round_trip=told[_RTT] / 1e6,
-        delivery_rate=float(told[_DELIVERY_RATE]),
-        is_app_limited=bool(told[_APP_LIMITED] & 1),
-        segments=told[_DATA_SEGS_OUT],
-        sent_again=max(0, told[_TOTAL_RETRANS] - told[_DSACK_DUPS]),
-        retries=told[_RETRANSMITS],
-        silent=told[_LAST_ACK_RECV] / 1e3,
+        acknowledged=counters[_BYTES_ACKED],
+        received=counters[_BYTES_RECEIVED],
+        unsent=counters[_NOTSENT_BYTES],
+        in_flight=counters[_UNACKED] * counters[_SND_MSS],
+        busy=counters[_BUSY_TIME] / 1e6,
+        held=counters[_RWND_LIMITED] / 1e6,
+        round_trip=counters[_RTT] / 1e6,
+        delivery_rate=float(counters[_DELIVERY_RATE]),
+        is_app_limited=bool(counters[_APP_LIMITED] & 1),
+        segments=counters[_DATA_SEGS_OUT],
+        sent_again=max(0, counters[_TOTAL_RETRANS] - counters[_DSACK_DUPS]),
+        retries=counters[_RETRANSMITS],
+        silent=counters[_LAST_ACK_RECV] / 1e3,
     )
 
 

@@ -47,7 +47,7 @@ class Mover:
         self._is_running = is_running
         recovery = settings.cluster.recovery
         self._fewest = None if recovery is None else recovery.min_workers
-        self._told: set[Address] = set()
+        self._informed: set[Address] = set()
         """Seats that know the placement of now."""
         self._could_grow = 0
         """Looks in a row at which the gang could have been larger."""
@@ -115,9 +115,9 @@ class Mover:
         for seat, refusal in zip(there, refusals, strict=True):
             if refusal:
                 _logger.warning("the agent at %s does not take its place, and is told again: %s", seat, refusal)
-        self._told = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
+        self._informed = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
         if parsed.generation > self._seat.placement.generation:
-            self._seat.missing = {*parsed.seats.values()} - self._told - {self._seat.address}
+            self._seat.missing = {*parsed.seats.values()} - self._informed - {self._seat.address}
         await self._seat.accept(parsed, reason, leaves=False)
 
     def follow(self) -> None:
@@ -174,7 +174,7 @@ class Mover:
 
     async def _tell_the_others(self) -> None:
         own = self._seat.placement
-        reports = await ask_all(self._seats, [seat for seat in self._seats if seat not in self._told])
+        reports = await ask_all(self._seats, [seat for seat in self._seats if seat not in self._informed])
         texts = placements({report.placement for report in reports.values()}, self._spec)
         newest = max(texts.values(), key=lambda placement: placement.order, default=own)
         if newest.is_newer(own):
@@ -183,11 +183,11 @@ class Mover:
         for seat, report in reports.items():
             known = texts.get(report.placement)
             if known is not None and (known == own or not await self._seats[seat].place(own, "back again")):
-                self._told.add(seat)
+                self._informed.add(seat)
 
     async def _go_on_without_missing(self) -> None:
         """Begin a restart without the agents that were to take a task, and have not been there since for a while."""
-        missing = self._seat.missing = self._seat.missing - self._told
+        missing = self._seat.missing = self._seat.missing - self._informed
         self._missed = self._missed + 1 if missing and self._is_running() else 0
         if self._missed >= _STABLE:
             self._missed = 0

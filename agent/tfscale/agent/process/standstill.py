@@ -11,7 +11,8 @@ from tfscale.agent.process.standing_place import standing_place
 from tfscale.core.records.probe_status import Collective
 
 STILL = 4.0
-"""Seconds without progress after which the stacks are asked for (chosen: the first sentence about it has come)."""
+"""Seconds without progress after which the stacks are asked for: slow steps take less, and each asking interrupts the
+program; a console has said by then that the task stands still, and wants to say where."""
 AGAIN = 30.0
 """Seconds after which they are asked for again: a program may stand in another place by then."""
 

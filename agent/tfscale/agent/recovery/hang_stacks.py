@@ -57,9 +57,9 @@ class HangStacks:
     async def write(self, event: str) -> Path:
         """Ask all tasks for their stacks, write them down below the event, and return where. Raises HangFileError."""
         gate = asyncio.Semaphore(_AT_ONCE)
-        told = await asyncio.gather(*(_told(each, gate) for each in self._tasks.values()))
+        stacks = await asyncio.gather(*(_stacks_of(each, gate) for each in self._tasks.values()))
         at = time.time()
-        text = f"{moment(at)}  {event}\n\n{grouped(dict(zip(self._tasks, told, strict=True)))}\n"
+        text = f"{moment(at)}  {event}\n\n{grouped(dict(zip(self._tasks, stacks, strict=True)))}\n"
         path = self._folder / f"hang-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}.stacks"
         try:
             await self._files.call(lambda: self._put(path, text))
@@ -74,7 +74,7 @@ class HangStacks:
             old.unlink(missing_ok=True)
 
 
-async def _told(task: Stacked, gate: asyncio.Semaphore) -> str:
+async def _stacks_of(task: Stacked, gate: asyncio.Semaphore) -> str:
     """Return the stacks of a task, or why there are none."""
     async with gate:
         try:

@@ -146,12 +146,12 @@ class TaskRecovery:
             return
         self.gave_up = verdict.gave_up
         at = None if verdict.seconds is None else time.time() + verdict.seconds
-        told = self._supervisor.status.restart_at
-        is_news = self._supervisor.explain(verdict.words[:_MOST_WORDS], told if self._is_told(at) else at)
+        announced = self._supervisor.status.restart_at
+        is_news = self._supervisor.explain(verdict.words[:_MOST_WORDS], announced if self._is_announced(at) else at)
         if is_news or verdict.is_final:
             self._on_news()
 
-    def _is_told(self, at: float | None) -> bool:
-        """Decide whether a time of the restart is the one that is told already, but for the way of the answers."""
-        told = self._supervisor.status.restart_at
-        return at is not None and told is not None and abs(at - told) < 1.0
+    def _is_announced(self, at: float | None) -> bool:
+        """Decide whether a time of the restart is the one that is announced already, but for the way of the answers."""
+        announced = self._supervisor.status.restart_at
+        return at is not None and announced is not None and abs(at - announced) < 1.0

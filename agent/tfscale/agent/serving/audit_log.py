@@ -39,7 +39,7 @@ class AuditLog:
         self._refused: deque[float] = deque(maxlen=_REFUSED_A_MINUTE)
         self._writing: set[asyncio.Task[None]] = set()
         self._unwritten = 0
-        self._is_told = False
+        self._has_warned = False
         """True once the agent's log has it that orders cannot be written."""
 
     def begin(self, who: str, where: str, what: str, tasks: Sequence[str], reason: str) -> AuditedOrder:
@@ -78,11 +78,11 @@ class AuditLog:
     async def _write(self, line: bytes) -> None:
         try:
             await self._files.call(lambda: _append(self._path, line, self._largest))
-            self._is_told = False
+            self._has_warned = False
         except (OSError, DiskHangs) as error:
             self._unwritten += 1
-            if not self._is_told:
-                self._is_told = True
+            if not self._has_warned:
+                self._has_warned = True
                 why = (error.strerror or "") if isinstance(error, OSError) else str(error)
                 _logger.warning("orders cannot be written to %s: %s", self._path, why)
 
@@ -93,8 +93,8 @@ class AuditedOrder:
     def __init__(self, log: AuditLog, entry: dict[str, Any]) -> None:
         self._log, self._entry = log, entry
 
-    def tell(self, result: str) -> None:
-        """Write down what has come of the order."""
+    def write(self, result: str) -> None:
+        """Write the order with its result so far."""
         self._log.write(self._entry, result)
 
 

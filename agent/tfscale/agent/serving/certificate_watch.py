@@ -13,7 +13,7 @@ from tfscale.core.access.kept_certificates import KeptCertificates
 _logger = logging.getLogger(__name__)
 LOOK_EVERY = 10.0
 """Seconds between two looks at the files."""
-_TOLD_EVERY = 86_400.0
+_WARN_EVERY = 86_400.0
 
 
 class CertificateWatch:
@@ -24,7 +24,7 @@ class CertificateWatch:
         self._files = FileThread()
         self._reading: asyncio.Task[None] | None = None
         self._looked = time.monotonic()
-        self._told: float | None = None
+        self._warned: float | None = None
         """Monotonic time at which the log last had it that the certificate ends."""
 
     def look(self) -> None:
@@ -35,8 +35,8 @@ class CertificateWatch:
         if now - self._looked >= LOOK_EVERY and (self._reading is None or self._reading.done()):
             self._looked = now
             self._reading = asyncio.create_task(self._refresh(self._certificates))
-        if self.troubles and (self._told is None or now - self._told >= _TOLD_EVERY):
-            self._told = now
+        if self.troubles and (self._warned is None or now - self._warned >= _WARN_EVERY):
+            self._warned = now
             _logger.warning("%s", self.troubles[0])
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class CertificateWatch:
     async def _refresh(self, certificates: KeptCertificates) -> None:
         try:
             if await self._files.call(certificates.refresh):
-                self._told = None
+                self._warned = None
                 _logger.info("a new certificate is used, which expires on %s", day(certificates.facts.end))
         except SecurityError as error:
             _logger.error("the new certificate is not used, and the old one stays: %s", error)

@@ -25,7 +25,7 @@ async def frame_stream(
     in_pieces, now = request.HasField("past"), clock()
     since = now - request.past if in_pieces else request.since if request.HasField("since") else None
     with feed.watch(since, in_pieces=in_pieces) as watcher:
-        told = placement()
+        sent = placement()
         if in_pieces:
             yield wire.past_beginning(schema, describe(), now, feed.milestones(watcher.begin))
             for piece in watcher.pieces():
@@ -34,8 +34,8 @@ async def frame_stream(
         else:
             yield wire.snapshot_reply(schema, describe(), watcher.recent)
         async for frame in watcher:
-            if placement() is not told:  # a host was uncordoned: no task moves, and no stream ends
-                told = placement()
+            if placement() is not sent:  # a host was uncordoned: no task moves, and no stream ends
+                sent = placement()
                 yield wire.snapshot_reply(schema, describe(), ())
             yield wire.frame_reply(schema, frame)
         yield wire.farewell_reply(schema, feed.farewell)

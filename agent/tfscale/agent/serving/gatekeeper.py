@@ -92,16 +92,16 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             self._check_addressee(method, request)
             yield request, outcome
         except (TfscaleError, WireError) as error:
-            outcome.tell(f"refused: {error}")
+            outcome.write(f"refused: {error}")
             self._log(context, str(error), once=isinstance(error, Stranger))
             await context.abort(status_code(error), str(error))
         except (asyncio.CancelledError, GeneratorExit):
-            outcome.tell("caller gone")
+            outcome.write("caller gone")
             raise
         except Exception as error:
-            outcome.tell(f"failed: {error!r}")
+            outcome.write(f"failed: {error!r}")
             raise
-        outcome.tell(wire.failure_of(outcome.reply) or "done")
+        outcome.write(wire.failure_of(outcome.reply) or "done")
 
     async def _begun(self, method: str, request: Any, context: _Context) -> _Outcome:
         """Return the outcome of a call that its caller may make, yet open; refuse the call of another caller."""
@@ -115,14 +115,14 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             await self._refuse(method, needed, caller, outcome, context)
         if not wire.is_order(request):
             return _Outcome(None)
-        outcome.tell("asked")
+        outcome.write("asked")
         return outcome
 
     async def _refuse(
         self, method: str, needed: CallerRole, caller: Caller, outcome: _Outcome, context: _Context
     ) -> None:
         why = self._callers.refusal(method, needed, caller)
-        outcome.tell(f"refused: {why}")
+        outcome.write(f"refused: {why}")
         self._log(context, f"{caller.who}: {why}", once=True)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
 
@@ -154,6 +154,6 @@ class _Outcome:
         self.reply: Any = None
         """Last reply of the service."""
 
-    def tell(self, result: str) -> None:
+    def write(self, result: str) -> None:
         if self._order is not None:
-            self._order.tell(result)
+            self._order.write(result)

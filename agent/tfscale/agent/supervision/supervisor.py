@@ -137,7 +137,7 @@ class Supervisor:
         if await self._files.call(lambda: _is_locked(self._spec.lock)):
             living = await self._living_shim()
             if other := other_command(self._spec, living.argv, living.directory):
-                self._tell_of_other(living, other, any_command)
+                self._warn_of_other(living, other, any_command)
             self._take_over(living)
             return self._status
         state = await self._files.call(lambda: read_state(self._spec.state))
@@ -150,7 +150,7 @@ class Supervisor:
             self._give_up(generation, attempt)
         return self._status
 
-    def _tell_of_other(self, state: ShimState, other: str, any_command: bool) -> None:
+    def _warn_of_other(self, state: ShimState, other: str, any_command: bool) -> None:
         """Say that the task that runs is of another command. Raises SupervisionError unless it may be taken over."""
         if not any_command:
             raise SupervisionError(

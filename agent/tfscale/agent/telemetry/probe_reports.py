@@ -30,7 +30,11 @@ from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
 _PAUSE = 30.0
-"""Seconds without a step after which a process that reports gives way to another one that trains (chosen)."""
+"""Seconds without a step after which a process that reports gives way to another one that trains.
+
+An evaluation between two epochs is often longer than a few seconds, and must not cost a process its place; a process
+that is followed by another one would be shown as still for so long.
+"""
 _GONE = 15.0
 """Seconds after which a process that waits is no longer heard: it asks every five."""
 _WAITING = 10_000
@@ -150,7 +154,7 @@ class ProbeReports:
                 if self._reporter is not connection:
                     self._greet(connection, self._admitted(report.hello))
                 if steps:
-                    self._note_training()
+                    self._on_training()
                 self._collect(report, steps)
         except Occupied as error:
             connection.reply(wire.waiting_reply(str(error)))
@@ -181,7 +185,7 @@ class ProbeReports:
         self._let_go(self._reporter)
         self._forget()
 
-    def _note_training(self) -> None:
+    def _on_training(self) -> None:
         """Note that the reporter has made steps, and whether another process of its attempt did so before."""
         if self._trained_at is None and self._has_trained:
             self._succession = (

@@ -38,14 +38,14 @@ def gauges_of(host: Any, gpus: Iterable[Any], read_field: Callable[[Any, str], A
         # A message gives 0 for an unset field: ask for each field whether it is set.
         used, memory, clocks, power, heat = (_known_values(gpus, name, read_field) for name in _GPU_FIELDS)
     return Gauges(
-        sum(used) / len(used) if used else None,
-        sum(memory) if memory else None,
-        min(clocks, default=None),
-        sum(power) if power else None,
-        max(heat, default=None),
-        cpu,
-        received,
-        sent,
+        gpu=sum(used) / len(used) if used else None,
+        gpu_memory=sum(memory) if memory else None,
+        gpu_clock=min(clocks, default=None),
+        gpu_power=sum(power) if power else None,
+        gpu_temperature=max(heat, default=None),
+        cpu=cpu,
+        received=received,
+        sent=sent,
     )
 
 

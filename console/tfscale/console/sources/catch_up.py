@@ -13,7 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import (
+    AgentDescribed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    MilestoneTold,
+    SecondPassed,
+)
 from tfscale.console.engine.inbox import Inbox
 from tfscale.console.sources.clock_seconds import put_seconds
 from tfscale.core.cluster.task import Task
@@ -107,12 +115,12 @@ class CatchUp:
         self._came = asyncio.Event()
         self._went = asyncio.Event()
 
-    def put(self, event: Event) -> None:
+    def put(self, event: FrameArrived | AgentDescribed | LinkChanged | MilestoneTold) -> None:
         """Take an event of a task's stream, with the time at which it arrived."""
-        if self.is_over or isinstance(event, SecondPassed):
+        if self.is_over:
             self._inbox.put(event)
             return
-        share = self._shares[event.task]  # type: ignore[union-attr]
+        share = self._shares[event.task]
         is_lost = isinstance(event, LinkChanged) and event.state not in (LinkState.CONNECTING, LinkState.UP)
         if is_lost:
             share.end()
@@ -138,8 +146,8 @@ class CatchUp:
         """Go through the past, then put a `SecondPassed` in the inbox at every whole second, until cancelled."""
         await self._wait()
         begins = [share.events[0].at for share in self._shares.values() if share.has_frames]
-        began, second = self._clock(), math.floor(min([*begins, self._clock()])) + 1.0
-        logged_at, first = began, second
+        first = second = math.floor(min([*begins, self._clock()])) + 1.0
+        logged_at = self._clock()
         while second <= self._clock():
             self._need(second)
             await self._wait()
@@ -160,6 +168,7 @@ class CatchUp:
         """Ask for the past of all agents up to a second."""
         self._needed = second
         self._behind = {task for task, share in self._shares.items() if not (share.is_whole or share.newest > second)}
+        self._wake_readers()
 
     def _note_came(self, share: _Share) -> None:
         if share.task in self._behind and (share.is_whole or share.newest > self._needed):
@@ -184,5 +193,8 @@ class CatchUp:
         due = [event for share in self._shares.values() for event in share.until(second)]
         for event in sorted(due, key=operator.attrgetter("at")):
             self._inbox.put(event)
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
         self._went.set()
         self._went = asyncio.Event()

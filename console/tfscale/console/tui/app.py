@@ -23,7 +23,6 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
-from tfscale.console.tui.dialogs.command_palette import ConsoleCommands
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.prompt import PromptScreen
@@ -32,6 +31,7 @@ from tfscale.console.tui.replay_controls import ReplayControls
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
+from tfscale.console.tui.screens.command_palette import ConsoleCommands
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen

@@ -94,17 +94,17 @@ def parse_recovery(table: Mapping[str, Any]) -> RecoveryPolicy:
             raise UsageError(f"[recovery] has no key {key!r}: use one of {', '.join(KEYS)}")
     given = RecoveryPolicy(_policies(table.get("policy")))
     policy = RecoveryPolicy(
-        given.by_role,
-        _count(table, "max_restarts", given.max_restarts),
-        _seconds(table, "period", given.period),
-        _seconds(table, "backoff", given.backoff),
-        _seconds(table, "most_backoff", given.most_backoff),
-        _count(table, "without_progress", given.without_progress),
-        _choice(OnHang, table.get("on_hang", given.on_hang), "on_hang"),
-        _choice(OnStraggler, table.get("on_straggler", given.on_straggler), "on_straggler"),
-        _seconds(table, "replace_after", given.replace_after),
-        _count(table, "min_workers", 1) if "min_workers" in table else None,
-        _count(table, "cordon_after", given.cordon_after),
+        by_role=given.by_role,
+        max_restarts=_count(table, "max_restarts", given.max_restarts),
+        period=_seconds(table, "period", given.period),
+        backoff=_seconds(table, "backoff", given.backoff),
+        most_backoff=_seconds(table, "most_backoff", given.most_backoff),
+        without_progress=_count(table, "without_progress", given.without_progress),
+        on_hang=_choice(OnHang, table.get("on_hang", given.on_hang), "on_hang"),
+        on_straggler=_choice(OnStraggler, table.get("on_straggler", given.on_straggler), "on_straggler"),
+        replace_after=_seconds(table, "replace_after", given.replace_after),
+        min_workers=_count(table, "min_workers", 1) if "min_workers" in table else None,
+        cordon_after=_count(table, "cordon_after", given.cordon_after),
     )
     if policy.most_backoff < policy.backoff:
         raise UsageError("[recovery] most_backoff is shorter than backoff: give both")

@@ -115,6 +115,15 @@ def test_who_looks_slow_is_told_in_grey_behind_the_sentence_or_below_it(width: i
     assert headline(snapshot) == ("good", findings.headline)
 
 
+def test_a_snapshot_that_is_outdated_is_not_told_as_now() -> None:
+    cluster = fakes.spec(2)
+    now = fakes.folded(cluster, *fakes.healthy_events(cluster), findings=fakes.healthy_findings(cluster)).snapshot(
+        fakes.NOW
+    )
+    (line, *_) = headline_lines(replace(now, age=75.0), Appearance(), 200)
+    assert line.plain[2:] == f"as of {clock(fakes.NOW)}, 75 s ago: {now.findings.headline}"
+
+
 def ended(code: int) -> Snapshot:
     """Return a cluster of two, whose agents ended after their tasks; the second exited with this code."""
     cluster = fakes.spec(2)

@@ -175,13 +175,13 @@ class RunIdentity:
         if len(hosts) > _MOST_HOSTS:
             hosts = [f"{len(hosts)} hosts ({sha256(' '.join(hosts).encode()).hexdigest()[:8]})"]
         return RunFacts(
-            Work.of(probe),
-            probe.tensorflow if probe else None,
-            probe.keras if probe else None,
-            _kept(first.command) if first else (),
-            tuple(hosts),
-            first.directory if first else "",
-            _model(probe),
+            work=Work.of(probe),
+            tensorflow=probe.tensorflow if probe else None,
+            keras=probe.keras if probe else None,
+            command=_kept(first.command) if first else (),
+            hosts=tuple(hosts),
+            directory=first.directory if first else "",
+            model=_model(probe),
         )
 
     def _kinds(self, tasks: Sequence[str]) -> str:

@@ -180,7 +180,16 @@ class SlowdownWatch:
         usual, most = blocks.usual
         end = blocks.newest[-1][1] if blocks.newest else blocks.begin
         begin = blocks.begin - WARM_UP
-        return Baseline(usual, most, len(blocks.past), begin, end, identity.attempt, identity.key, identity.facts)
+        return Baseline(
+            usual=usual,
+            most=most,
+            blocks=len(blocks.past),
+            begin=begin,
+            end=end,
+            attempt=identity.attempt,
+            key=identity.key,
+            facts=identity.facts,
+        )
 
     def _keep(self) -> Baseline | None:
         """Return the baseline of the present attempt, after it was stored where that is possible."""
@@ -312,12 +321,12 @@ def _describe(
     if reference.has_other_work:
         is_sure = reference.baseline.facts.work != identity.facts.work
         sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(changed)}."
-        return Diagnosis("slowdown", CLUSTER, begin, None, "info", sentence, evidence)
+        return Diagnosis("slowdown", CLUSTER, begin, None, "info", sentence, evidence=evidence)
     loser = "The cluster" if workers > 1 else subject
     sentence += f"{_since(reference, changed, identity)} {loser} loses {cost:.0%}."
     evidence["cost"] = cost
     severity = "critical" if took >= 4 * before and cost >= 0.5 else "serious" if cost >= 0.33 else "warning"
-    return Diagnosis("slowdown", CLUSTER, begin, None, severity, sentence, evidence)
+    return Diagnosis("slowdown", CLUSTER, begin, None, severity, sentence, evidence=evidence)
 
 
 def _since(reference: _Reference, changed: Sequence[str], identity: Identity) -> str:

@@ -32,4 +32,4 @@ def _of(name: str, since: float) -> Diagnosis:
         f"{name} has had empty batches since {clock(since)}: its input seems to have ended, and its steps add nothing "
         "to the training"
     )
-    return Diagnosis("empty_batches", name, since, None, "serious", sentence, {})
+    return Diagnosis("empty_batches", name, since, None, "serious", sentence, evidence={})

@@ -46,7 +46,7 @@ def _of_gradients(lost: LostGradients) -> Diagnosis:
         "checked": lost.gradients.checked,
         "variable": lost.gradients.first or None,
     }
-    return Diagnosis("not_finite", subject, lost.begin, None, "serious", lost.sentence, evidence)
+    return Diagnosis("not_finite", subject, lost.begin, None, "serious", lost.sentence, evidence=evidence)
 
 
 def _of_losses(lost: Sequence[ObservedTask]) -> Diagnosis:
@@ -59,4 +59,4 @@ def _of_losses(lost: Sequence[ObservedTask]) -> Diagnosis:
     sentence = (
         f"{whose} has not been a number since {clock(begin)}{where}: what is trained from here on is lost{unknown}"
     )
-    return Diagnosis("not_finite", subject, begin, None, "serious", sentence, {"global_step": step})
+    return Diagnosis("not_finite", subject, begin, None, "serious", sentence, evidence={"global_step": step})

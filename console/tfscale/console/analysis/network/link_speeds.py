@@ -49,4 +49,6 @@ class LinkSpeeds:
             f"the cluster file gives {task}'s link {bit_rate(speed)}, but it carried {bit_rate(carried)}: "
             "correct its speed under [links]"
         )
-        return Diagnosis("wrong_speed", task, found, None, "warning", sentence, {"link": speed, "carried": carried})
+        return Diagnosis(
+            "wrong_speed", task, found, None, "warning", sentence, evidence={"link": speed, "carried": carried}
+        )

@@ -145,12 +145,12 @@ def _is_since(answered: float | None, lost: float, at: float) -> bool:
 
 def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
     sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
-    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": agent})
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, evidence={"agent": agent})
 
 
 def _left(task: str, at: float) -> Diagnosis:
     sentence = f"{task}'s agent left at {clock(at)} as it was asked to, and the task went on"
-    return Diagnosis("unreachable", task, at, None, "warning", sentence, {"agent": LEFT})
+    return Diagnosis("unreachable", task, at, None, "warning", sentence, evidence={"agent": LEFT})
 
 
 def _never_heard(task: str, begin: float, by: Sequence[str]) -> Diagnosis:
@@ -158,7 +158,7 @@ def _never_heard(task: str, begin: float, by: Sequence[str]) -> Diagnosis:
         f"{task}'s agent has not answered since the console began to watch ({clock(begin)}), though its host answers "
         f"{listing(by)}: nobody has started it there, or it has ended"
     )
-    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": NEVER_HEARD})
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, evidence={"agent": NEVER_HEARD})
 
 
 def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
@@ -166,17 +166,17 @@ def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
         f"{task}'s host does not answer to anyone: it is cut off or down since {clock(since)}; "
         f"neither the console nor {listing(by)} hears it"
     )
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": tuple(by)})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, evidence={"unheard_by": tuple(by)})
 
 
 def _coming_back(task: str, since: float) -> Diagnosis:
     sentence = f"{task}'s host was cut off since {clock(since)}, and is coming back: not all others hear it yet"
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, evidence={})
 
 
 def _cut_off(task: str, since: float) -> Diagnosis:
     sentence = f"{task}'s host and the others do not hear each other since {clock(since)}: only the console reaches it"
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, evidence={})
 
 
 def _apart(first: str, second: str, since: float) -> Diagnosis:
@@ -184,4 +184,4 @@ def _apart(first: str, second: str, since: float) -> Diagnosis:
         f"the hosts of {first} and {second} do not hear each other since {clock(since)}: the network between them is "
         "cut, though the console reaches both"
     )
-    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"from": second})
+    return Diagnosis("cut_off", first, since, None, "critical", sentence, evidence={"from": second})

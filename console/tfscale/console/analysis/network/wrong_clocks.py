@@ -83,4 +83,6 @@ def _of_two(names: Sequence[str], apart: float, window: AlignedSteps) -> Diagnos
 
 
 def _diagnosis(subject: str, sentence: str, apart: float, window: AlignedSteps) -> Diagnosis:
-    return Diagnosis("wrong_clock", subject, float(window.end[0]), None, "warning", sentence, {"clock_apart": apart})
+    return Diagnosis(
+        "wrong_clock", subject, float(window.end[0]), None, "warning", sentence, evidence={"clock_apart": apart}
+    )

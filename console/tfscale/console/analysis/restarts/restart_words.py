@@ -91,7 +91,9 @@ def restart_diagnosis(restart: MeasuredRestart) -> Diagnosis:
     subject = restart.tasks[0] if len(restart.tasks) == 1 else CLUSTER
     change = None if restart.why_not_compared or not restart.before else Change.between(restart.before, restart.after)
     sentence = f"{_who(restart)}{_sentence(restart, change)}"
-    return Diagnosis("restart", subject, restart.begin, restart.end, "info", sentence, _evidence(restart, change))
+    return Diagnosis(
+        "restart", subject, restart.begin, restart.end, "info", sentence, evidence=_evidence(restart, change)
+    )
 
 
 def _who(restart: MeasuredRestart) -> str:

@@ -116,7 +116,17 @@ def _communication(load: Load) -> Limit | None:
         sentence += f", and the link is full ({of})" if full >= FULL else f", though the link is not full ({of})"
         evidence |= {"link": load.link, "link_from": load.link_source, "link_fraction": full}
     helps = remedies.for_communication(load)
-    return Limit(resource, CLUSTER, share, COMMUNICATION, sentence, share, _severity(share), helps, evidence)
+    return Limit(
+        resource,
+        CLUSTER,
+        share,
+        COMMUNICATION,
+        sentence,
+        share,
+        severity=_severity(share),
+        remedies=helps,
+        evidence=evidence,
+    )
 
 
 def _exchange(load: Load) -> str:
@@ -161,7 +171,17 @@ def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
     sentence = f"GPU-bound, as it should be: the GPUs compute {share:.0%} of each step, {use:.0%} in use"
     fraction = min(share / COMPUTE, use / GPU_BUSY)
     evidence: Evidence = {"gpu": use, "compute": load.compute}
-    return Limit("gpu", CLUSTER, fraction, 1.0, sentence, share, "info", remedies.for_compute(load), evidence)
+    return Limit(
+        "gpu",
+        CLUSTER,
+        fraction,
+        1.0,
+        sentence,
+        share,
+        severity="info",
+        remedies=remedies.for_compute(load),
+        evidence=evidence,
+    )
 
 
 def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
@@ -171,7 +191,17 @@ def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
     has_gpus = any(host.gpu is not None for host in hosts)
     sentence = f"the hosts' CPUs are full ({use:.0%}){', which can keep the GPUs waiting' if has_gpus else ''}"
     severity = "warning" if has_gpus else "info"
-    return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies.FOR_CPU, {"cpu": use})
+    return Limit(
+        "cpu",
+        CLUSTER,
+        use,
+        CPU_BUSY,
+        sentence,
+        0.0,
+        severity=severity,
+        remedies=remedies.FOR_CPU,
+        evidence={"cpu": use},
+    )
 
 
 def _outside(bucket: str, share: float) -> Limit:
@@ -179,7 +209,17 @@ def _outside(bucket: str, share: float) -> Limit:
     resource, threshold, sentence = _OUTSIDE[bucket]
     severity = "info" if bucket in MANNERS else _severity(share)
     helps = remedies.OUTSIDE[bucket]
-    return Limit(resource, CLUSTER, share, threshold, sentence.format(share), share, severity, helps, {"share": share})
+    return Limit(
+        resource,
+        CLUSTER,
+        share,
+        threshold,
+        sentence.format(share),
+        share,
+        severity=severity,
+        remedies=helps,
+        evidence={"share": share},
+    )
 
 
 def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
@@ -188,7 +228,17 @@ def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
         return None
     sentence = f"{use:.0%} of the GPUs' memory is taken; TensorFlow reserves all of it unless growth is allowed"
     evidence: Evidence = {"gpu_memory": use}
-    return Limit("gpu_memory", CLUSTER, use, GPU_MEMORY, sentence, 0.0, "info", remedies.FOR_GPU_MEMORY, evidence)
+    return Limit(
+        "gpu_memory",
+        CLUSTER,
+        use,
+        GPU_MEMORY,
+        sentence,
+        0.0,
+        severity="info",
+        remedies=remedies.FOR_GPU_MEMORY,
+        evidence=evidence,
+    )
 
 
 def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
@@ -202,7 +252,17 @@ def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
     is_server = Task.parse(task).role is Role.PS
     evidence: Evidence = {"sent": vitals.sent, "received": vitals.received, "link": speed}
     resource = "server_link" if is_server else "task_link"
-    return Limit(resource, task, fraction, FULL, sentence, 0.0, "warning", remedies.for_link(is_server), evidence)
+    return Limit(
+        resource,
+        task,
+        fraction,
+        FULL,
+        sentence,
+        0.0,
+        severity="warning",
+        remedies=remedies.for_link(is_server),
+        evidence=evidence,
+    )
 
 
 def _severity(share: float) -> str:

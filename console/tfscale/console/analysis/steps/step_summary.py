@@ -70,7 +70,19 @@ def _summary(
     if step_time is None:
         step_time = known_median(np.diff(table.recent(subject, SECONDS, STEPS)))
     newest, global_step = table.newest(subject), table.global_step(subject)
-    return SubjectSummary(newest, global_step, step_time, update, host, fetch, compute, reduce, wait, lag, ratio)
+    return SubjectSummary(
+        step=newest,
+        global_step=global_step,
+        step_time=step_time,
+        update=update,
+        host=host,
+        input=fetch,
+        compute=compute,
+        reduce=reduce,
+        wait=wait,
+        lag=lag,
+        ratio=ratio,
+    )
 
 
 def _optional(values: Floats) -> list[Any]:

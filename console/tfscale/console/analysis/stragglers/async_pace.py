@@ -200,6 +200,8 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequen
     for verdict, figures, evidence in zip(verdicts, measured, evidence_of(subjects, verdicts, measured), strict=True):
         name, severity = subjects[verdict.column], severity_of(figures.slowdown)
         evidence["rate"] = rates[verdict.column]
-        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
+        diagnosis = Diagnosis(
+            "straggler", name, verdict.begin, None, severity, sentence, evidence=evidence, together=names
+        )
         reported.append(ReportedStraggler(diagnosis, figures))
     return reported

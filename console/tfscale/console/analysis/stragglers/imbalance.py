@@ -124,4 +124,4 @@ def _describe(cost: float, begin: float, lost: LostTime) -> Diagnosis:
         cause = {"input": "input", "compute": "uneven"}.get(lost.phase, lost.phase)
         evidence |= {"phase": lost.phase, "share": lost.phase_share, "cause": cause}
     severity = "warning" if cost >= 0.33 else "info"
-    return Diagnosis("imbalance", CLUSTER, begin, None, severity, sentence, evidence)
+    return Diagnosis("imbalance", CLUSTER, begin, None, severity, sentence, evidence=evidence)

@@ -168,7 +168,7 @@ class PauseWatch:
             "phase": where,
         }
         severity = "serious" if cost >= _SERIOUS else "warning"
-        return Diagnosis("pauses", subject, self._open[subject], None, severity, sentence, evidence)
+        return Diagnosis("pauses", subject, self._open[subject], None, severity, sentence, evidence=evidence)
 
 
 def _distances(pauses: Sequence[Pause]) -> list[float]:

@@ -60,5 +60,9 @@ def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[Stra
         ratio = float(np.nanmean(lag[:, column]) / np.nanmean(usual))
         own = dict(zip(LAG_PHASES, np.nanmean(own_phases[:, :, column], axis=1).tolist(), strict=True))
         phase = max(extra, key=extra.__getitem__)
-        figures.append(StragglerFigures(ratio, phase, extra, own, step, lost, measured_at))
+        figures.append(
+            StragglerFigures(
+                ratio=ratio, phase=phase, excess=extra, own=own, step=step, slowdown=lost, measured_at=measured_at
+            )
+        )
     return figures

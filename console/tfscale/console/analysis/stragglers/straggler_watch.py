@@ -128,7 +128,9 @@ class StragglerWatch(SubjectWatch[Blocks]):
             known = cost.figures
             severity = severity_of(known.slowdown if _FAR_LESS * known.slowdown < alone.slowdown else known.ratio)
             name = subjects[verdict.column]
-            diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence, names)
+            diagnosis = Diagnosis(
+                "straggler", name, verdict.begin, None, severity, sentence, evidence=evidence, together=names
+            )
             reported.append(ReportedStraggler(diagnosis, known, cost.is_alone))
         return reported
 

@@ -37,4 +37,4 @@ def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
         "threads": float(task.blocked),
         "place": CONTAINER if task.frozen else task.blocked_in or None,
     }
-    return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)
+    return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence=evidence)

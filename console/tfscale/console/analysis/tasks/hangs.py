@@ -101,4 +101,4 @@ def _diagnosis(kind: str, subject: str, still: Stillness, sentence: str, does: s
     }
     shares = kind == "still" and subject != CLUSTER and len(still.late) > 1
     together = tuple(still.late) if shares else ()
-    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence, together)
+    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence=evidence, together=together)

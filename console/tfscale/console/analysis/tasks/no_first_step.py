@@ -51,7 +51,7 @@ def _without_chief(needed: Sequence[ObservedTask], begin: float, now: float) -> 
         f"nobody has made a step for {duration(now - begin)} (since {clock(begin)}): the cluster has parameter "
         "servers, but no chief, whose program gives the workers their work"
     )
-    return [Diagnosis("not_started", CLUSTER, begin, None, "serious", sentence, {"why": "no chief"})]
+    return [Diagnosis("not_started", CLUSTER, begin, None, "serious", sentence, evidence={"why": "no chief"})]
 
 
 def _in_the_first_collective(meeting: Sequence[ObservedTask], begin: float, now: float) -> list[Diagnosis]:
@@ -91,4 +91,4 @@ def _has_idled(task: ObservedTask) -> bool:
 
 def _hang(kind: str, subject: str, begin: float, sentence: str, now: float) -> Diagnosis:
     severity = "critical" if kind == "hang" else "warning"
-    return Diagnosis(kind, subject, begin, None, severity, sentence, {"quiet": now - begin})
+    return Diagnosis(kind, subject, begin, None, severity, sentence, evidence={"quiet": now - begin})

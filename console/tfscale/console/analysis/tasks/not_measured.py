@@ -33,4 +33,4 @@ def _why_now(probe: ProbeStatus) -> str | None:
 
 def _describe(task: ObservedTask, why: str) -> Diagnosis:
     begin = task.status.started if task.status and task.status.started is not None else task.at or 0.0
-    return Diagnosis("not_measured", task.name, begin, None, "warning", f"{task.name} {why}", {})
+    return Diagnosis("not_measured", task.name, begin, None, "warning", f"{task.name} {why}", evidence={})

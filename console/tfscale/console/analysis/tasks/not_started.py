@@ -64,4 +64,4 @@ def _describe(task: ObservedTask, why: str, waiting: list[str], begin: float, no
         f"{task.name} has not joined: {why}{since}; "
         f"{listing(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it, {duration(now - begin)} now"
     )
-    return Diagnosis("not_started", task.name, begin, None, "serious", sentence, {"why": why})
+    return Diagnosis("not_started", task.name, begin, None, "serious", sentence, evidence={"why": why})

@@ -25,4 +25,4 @@ def _reason(task: ObservedTask) -> str | None:
 def _describe(task: ObservedTask, reason: str) -> Diagnosis:
     assert task.status is not None and task.status.exit is not None
     sentence = f"{task.name} has ended without a training step: {reason.removeprefix(UNTRAINED)}"
-    return Diagnosis("not_trained", task.name, task.status.exit.at, None, "warning", sentence, {})
+    return Diagnosis("not_trained", task.name, task.status.exit.at, None, "warning", sentence, evidence={})

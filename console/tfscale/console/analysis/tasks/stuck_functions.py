@@ -91,7 +91,7 @@ def _stuck(name: str, begin: float, age: float) -> str:
 
 
 def _diagnosis(subject: str, begin: float, sentence: str, age: float, does: str) -> Diagnosis:
-    return Diagnosis("hang", subject, begin, None, "critical", sentence, {"quiet": age, "doing": does})
+    return Diagnosis("hang", subject, begin, None, "critical", sentence, evidence={"quiet": age, "doing": does})
 
 
 def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, servers: Sequence[str]) -> Diagnosis:

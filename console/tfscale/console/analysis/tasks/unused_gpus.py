@@ -50,4 +50,4 @@ def _on_cpu(present: int, probe: ProbeStatus, devices: Devices) -> str:
 
 def _of(task: ObservedTask, why: str) -> Diagnosis:
     begin = task.status.started if task.status and task.status.started is not None else task.at or 0.0
-    return Diagnosis("unused_gpus", task.name, begin, None, "serious", f"{task.name} {why}", {})
+    return Diagnosis("unused_gpus", task.name, begin, None, "serious", f"{task.name} {why}", evidence={})

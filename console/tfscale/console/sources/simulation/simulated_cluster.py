@@ -281,7 +281,16 @@ class _Agent:
         first = int(np.searchsorted(steps.end, fault.begin)) + (fault.task != self.task)
         if not lost.steps and first < len(steps.end) and steps.end[first] <= at:
             since, sequence = self._begin + float(steps.end[first]), int(steps.sequence[first])
-            lost = Gradients(1, since, sequence, sequence, (0,), _VARIABLES, _VARIABLES, "dense/kernel")
+            lost = Gradients(
+                steps=1,
+                since=since,
+                sequence=sequence,
+                global_step=sequence,
+                replicas=(0,),
+                variables=_VARIABLES,
+                checked=_VARIABLES,
+                first="dense/kernel",
+            )
         if lost.sequence is not None:
             self._gradients = replace(lost, steps=self._newest[1] - lost.sequence + 1)
 

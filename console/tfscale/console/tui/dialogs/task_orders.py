@@ -62,7 +62,15 @@ class Orders:
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
         keeps = keeps_training(spec, snapshot.strategy, touched)
         age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
-        question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
+        question = Question(
+            verb=verb,
+            asked=tasks,
+            touched=touched,
+            strategy=snapshot.strategy,
+            generation=snapshot.generation,
+            checkpoint_age=age,
+            keeps=keeps,
+        )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
     def _ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:

@@ -20,9 +20,9 @@ from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.filter_query import filterable, parse
-from tfscale.console.tui.widgets.table.input_line import InputLine
 from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Drawn
 from tfscale.console.tui.widgets.table.task_table import TaskTable

@@ -19,8 +19,8 @@ from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.event_evidence import evidence
 from tfscale.console.tui.widgets.panes.event_list import EventList, is_wanted
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
-from tfscale.console.tui.widgets.table.input_line import InputLine
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import plural
 

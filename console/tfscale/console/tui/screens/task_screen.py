@@ -16,10 +16,10 @@ from tfscale.console.transport.channels import CommandError
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.task_charts import Charts
+from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.log_view import LogView
 from tfscale.console.tui.widgets.panes.task_detail import Detail
-from tfscale.console.tui.widgets.table.input_line import InputLine
 from tfscale.core.cluster.task import Task
 
 TAIL = 500

@@ -222,7 +222,15 @@ class StepAssembler:
             self._count(run)
             if self._batches or not self._asks:
                 batches, begun, site = self._take_batches(run), _begin_of(run), run.site
-                part = _Part(batches, run.end, True, begun, self._earlier(site), site.micro_batches, site.applies)
+                part = _Part(
+                    batches=batches,
+                    done=run.end,
+                    in_run=True,
+                    begun=begun,
+                    earlier=self._earlier(site),
+                    passes=site.micro_batches,
+                    applies=site.applies,
+                )
                 self._parts.append(part)
             elif self._parts:
                 self._parts[-1] = self._parts[-1]._replace(done=run.end)

@@ -52,7 +52,16 @@ class GradientWatch:
     def _add(self, found: NonFinite, sequence: int, global_step: int | None) -> None:
         series = self.newest or Gradients()
         if not series.steps or sequence > self._last + 1:
-            series = Gradients(0, found.at, sequence, global_step, (), 0, found.checked, found.first)
+            series = Gradients(
+                steps=0,
+                since=found.at,
+                sequence=sequence,
+                global_step=global_step,
+                replicas=(),
+                variables=0,
+                checked=found.checked,
+                first=found.first,
+            )
         begin = series.sequence if series.sequence is not None else sequence
         if sequence == begin:
             replicas = tuple(sorted({*series.replicas, found.replica}))

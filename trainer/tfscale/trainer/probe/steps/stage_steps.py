@@ -34,7 +34,15 @@ class StageSteps:
         with self._lock:
             for stage, intervals in enumerate(passes):
                 busy = sum(last - first for first, last in intervals)
-                step = Step(self._count, end, update, host, max(0.0, end - begin - busy), busy, UNKNOWN)
+                step = Step(
+                    sequence=self._count,
+                    end=end,
+                    update=update,
+                    host=host,
+                    input=max(0.0, end - begin - busy),
+                    compute=busy,
+                    reduce=UNKNOWN,
+                )
                 self._steps.setdefault(stage, deque(maxlen=_KEPT)).append(step)
         self._count += 1
         self._end, self._updated = end, updated

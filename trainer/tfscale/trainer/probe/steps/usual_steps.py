@@ -249,5 +249,13 @@ def _steps(columns: np.ndarray, first: int, run: Site, collective: bool) -> Usua
     reduced_bytes, examples = columns[-2:]
     phases, wire_type = columns[1 : 1 + len(PHASES)], run.wire_type if collective else ""
     return UsualSteps(
-        first, columns[0], phases, reduced_bytes, examples, count, run.distribution, wire_type, run.micro_batches
+        first=first,
+        end=columns[0],
+        phases=phases,
+        bytes=reduced_bytes,
+        examples=examples,
+        global_step=count,
+        distribution=run.distribution,
+        wire_type=wire_type,
+        micro_batches=run.micro_batches,
     )

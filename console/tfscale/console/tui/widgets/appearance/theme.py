@@ -42,9 +42,13 @@ class Glyphs:
     closed: str = "▸"
 
 
-UNICODE = Glyphs("●", "○", "◐", "✔", "✖", "◌", "▲", "●", "◆", "▌", "×", "─", "▏▎▍▌▋▊▉", "█", "round")
+UNICODE = Glyphs(
+    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", mark="◆",
+    cursor="▌", times="×", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
+)  # fmt: skip
 ASCII = Glyphs(
-    "*", ".", "~", "+", "X", "?", "!", "*", "#", ">", "x", "-", "", "", "ascii",
+    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", mark="#",
+    cursor=">", times="x", rule="-", eighths="", block="", border="ascii",
     levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
 

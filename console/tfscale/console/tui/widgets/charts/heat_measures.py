@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tfscale.console.engine.model import TaskView
-from tfscale.console.tui.widgets.table.task_readings import gpus_of, host_cpu, host_of, over_gpus, summary_value
+from tfscale.console.tui.widgets.task_readings import gpus_of, host_cpu, host_of, over_gpus, summary_value
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import GpuSample
 from tfscale.core.text import UNKNOWN, percent, ratio, step_time

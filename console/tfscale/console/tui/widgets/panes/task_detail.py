@@ -15,7 +15,7 @@ from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
-from tfscale.console.tui.widgets.table.task_readings import traffic
+from tfscale.console.tui.widgets.task_readings import traffic
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Disk, HostSample
 from tfscale.core.records.probe_status import ProbeStatus

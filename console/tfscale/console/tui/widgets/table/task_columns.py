@@ -13,7 +13,7 @@ from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
-from tfscale.console.tui.widgets.table.task_readings import (
+from tfscale.console.tui.widgets.task_readings import (
     disk_of,
     gpus_of,
     host_cpu,

@@ -20,7 +20,7 @@ from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, p
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
 from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, Placed, Scene, layout, usual
-from tfscale.console.tui.widgets.table.task_readings import newest_step
+from tfscale.console.tui.widgets.task_readings import newest_step
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
