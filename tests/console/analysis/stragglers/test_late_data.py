@@ -183,7 +183,7 @@ def test_two_whose_inputs_become_slow_one_after_the_other_are_both_named_while_b
 
 def test_of_inputs_without_python_nobody_is_named(diagnostician: Make) -> None:
     class Native(Input):
-        def python(self, now: float) -> float:
+        def python(self, _now: float) -> float:
             return 0.0
 
     found = watched(diagnostician, Native(0.06), Native(0.001))
