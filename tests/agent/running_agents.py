@@ -135,3 +135,10 @@ def kill(status: TaskStatus) -> None:
     """Kill the process of a task."""
     assert status.pid is not None
     os.kill(status.pid, signal.SIGKILL)
+
+
+async def until(condition: Callable[[], object], patience: float = 30) -> None:
+    """Wait until a condition holds. Raises TimeoutError where it does not come to it in time."""
+    async with asyncio.timeout(patience):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)

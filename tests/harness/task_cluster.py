@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local_cluster import end, run_files, start_agent, tasks_of, write_cluster
+from local_cluster import end, run_files, running, start_agent, tasks_of, write_cluster
 from recording import Recording
 from tfscale.agent import wire
 from tfscale.core.cluster.file.cluster_file import load_cluster
@@ -141,3 +141,14 @@ def run_program(
         time.sleep(5)
     logs = {task: (run_files(folder) / f"{task.replace(':', '-')}.log").read_text() for task in cluster.tasks}
     return Ran(Recording.read(cluster.out), logs, ending)
+
+
+def run_workers(
+    folder: Path, command: Sequence[str | Path], workers: int, variables: Mapping[str, str] | None = None
+) -> Recording:
+    """Run a command as every worker until a console says that the training is finished, and return its recording."""
+    cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
+    with running(folder, cluster, workers, command, variables or {}):
+        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
+        subprocess.run([sys.executable, *console], check=True, timeout=150)
+    return Recording.read(out)

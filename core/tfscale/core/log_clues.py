@@ -136,9 +136,9 @@ class Clue:
 
 
 def find_clue(lines: Sequence[str]) -> Clue | None:
-    """Return the clue that the probe has left, else the first to a reason of the program's own.
+    """Return the probe's own clue, else the first reason of the program's own.
 
-    Without either the first to another task's death, else the last exception; None where there is no such line.
+    Without these, return the first line about a peer's death, else the last exception; None if there is no such line.
     """
     if explained := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
         return Clue("explained", "the reason is known", explained[-1])
@@ -161,7 +161,7 @@ def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
 
 
 def _apart(lines: Sequence[str]) -> list[str]:
-    """Return the lines, with the probe's own apart from output that has no newline at its end."""
+    """Return the lines, with the probe's own cut off from output before them that has no newline."""
     parts = (line.partition(EXPLAINED) for line in lines)
     return [
         part

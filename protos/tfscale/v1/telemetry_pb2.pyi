@@ -310,7 +310,7 @@ class ProbeStatus(_message.Message):
     empty_since: _builtins.float
     """end of the first of the newest steps in a row without an example"""
     input_python: _builtins.float
-    """share of the newest seconds in which Python called by graphs was at work"""
+    """seconds of Python that graphs call, for each of the newest steps"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property

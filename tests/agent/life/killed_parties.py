@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,12 +160,6 @@ async def running(folder: Path) -> AsyncIterator[Cluster]:
         yield cluster
     finally:
         await cluster.close()
-
-
-async def until(condition: Callable[[], object], patience: float = 30) -> None:
-    async with asyncio.timeout(patience):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
 
 
 async def restarting(cluster: Cluster, moment: str) -> asyncio.Task[None]:

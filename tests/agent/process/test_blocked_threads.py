@@ -7,11 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from local_cluster import wait_until
 from tfscale.agent.process.blocked_threads import LOOK, BlockedThreads, BlockedThreadsWatch
 from tfscale.agent.telemetry.host_collector import HostCollector
 
@@ -25,20 +24,13 @@ def state_of(pid: int) -> str:
     return (PROC / str(pid) / "stat").read_text().rpartition(") ")[2][0]
 
 
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_thread_that_waits_in_the_kernel_is_told_with_the_place() -> None:
     child = subprocess.Popen([sys.executable, "-c", WAITS], start_new_session=True, stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:
         # Until then it may wait for its own files.
         child.stdout.readline()
-        until(lambda: state_of(child.pid) == "D")
+        wait_until(lambda: state_of(child.pid) == "D")
         watch = BlockedThreadsWatch(PROC)
         assert watch.sample(0.0, [child.pid]) == BlockedThreads(), "it may go on at once"
         blocked = watch.sample(LOOK, [child.pid])
@@ -85,7 +77,7 @@ def test_a_process_that_a_debugger_has_stopped_is_told() -> None:
     try:
         if trace(PTRACE_ATTACH, child.pid, None, None) != 0:
             pytest.skip("this user may not trace a process")
-        until(lambda: state_of(child.pid) == "t")
+        wait_until(lambda: state_of(child.pid) == "t")
         usage = HostCollector().sample(child.pid).task
     finally:
         child.kill()

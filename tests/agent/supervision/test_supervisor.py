@@ -4,12 +4,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
 import pytest
+from running_agents import until
 from tfscale.agent.supervision.shim_process import Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
@@ -31,12 +31,6 @@ class History(list[TaskStatus]):
     @property
     def states(self) -> list[TaskState]:
         return [status.state for status in self]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def gone(pid: int) -> bool:

@@ -9,6 +9,7 @@ import fakes
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tfscale.console.history.joined_steps import joined
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.step_batch import PHASES, StepBatch
@@ -40,7 +41,7 @@ def test_steps_line_up_as_in_a_dictionary_of_them(random: Random) -> None:
                 continue
             new = batch(task, sequence, fakes.NOW + second, generation)
             old = batch(task, range(3), fakes.NOW, generation - 1)
-            assert steps.add([new, old], [0.0, 0.0]) == ([True, False], not known)
+            assert steps.add(joined([new, old], [0.0, 0.0])) == ([True, False], not known)
             known.setdefault(task, {}).update(zip(sequence, new.compute, strict=True))
         if not known:
             continue
@@ -62,18 +63,18 @@ def test_a_task_that_fell_silent_does_not_hold_up_the_common_step() -> None:
     assert steps.newest is steps.common is steps.oldest is None
     for second in range(6):
         for task in TASKS[: 4 if second < 2 else 3 if second < 5 else 2]:
-            steps.add([batch(task, range(10 * second, 10 * second + 10), fakes.NOW + second)], [0.0])
+            steps.add(joined([batch(task, range(10 * second, 10 * second + 10), fakes.NOW + second)], [0.0]))
     assert (steps.newest, steps.common, steps.oldest) == (59, 49, 0)
 
 
 def test_ends_are_on_the_consoles_clock() -> None:
     steps = RecentSteps(TASKS)
-    steps.add([batch(TASKS[0], range(2), fakes.NOW - 100)], [100.0])
+    steps.add(joined([batch(TASKS[0], range(2), fakes.NOW - 100)], [100.0]))
     assert steps.aligned(1, 2).end.tolist() == [fakes.NOW, fakes.NOW]
 
 
 def test_of_several_batches_those_before_a_new_attempt_and_of_other_subjects_do_not_count() -> None:
     steps = RecentSteps(TASKS[:2])
     came = [batch(task, range(3), fakes.NOW, generation) for generation in (1, 2) for task in TASKS[:3]]
-    assert steps.add(came, [0.0] * 6) == ([False, False, False, True, True, False], True)
-    assert steps.add([batch(TASKS[0], range(3, 6), fakes.NOW, 2)], [0.0]) == ([True], False)
+    assert steps.add(joined(came, [0.0] * 6)) == ([False, False, False, True, True, False], True)
+    assert steps.add(joined([batch(TASKS[0], range(3, 6), fakes.NOW, 2)], [0.0])) == ([True], False)

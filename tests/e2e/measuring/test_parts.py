@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cluster import running, write_cluster
 from recording import Recording
+from task_cluster import run_workers
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "measuring" / "parts.py"
 STEPS = 80
 
 
 def trained(folder: Path, way: str, steps: int = STEPS) -> Recording:
-    cluster, out = write_cluster(folder, 1), folder / "run.jsonl"
-    with running(folder, cluster, 1, [sys.executable, PROGRAM, way, str(steps)], {}):
-        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
-        subprocess.run([sys.executable, *console], check=True, timeout=150)
-    return Recording.read(out)
+    return run_workers(folder, [sys.executable, PROGRAM, way, str(steps)], 1)
 
 
 def parts(run: Recording) -> list[list[int]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from local_cluster import run_files, running, write_cluster
+from local_cluster import run_files
 from recording import Recording
+from task_cluster import run_workers
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 STEPS = 300
@@ -17,12 +17,9 @@ STEPS = 300
 
 def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tuple[Recording, list[str]]:
     """Train; return the recording of the run, and the tasks' logs."""
-    cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
-    with running(folder, cluster, workers, [sys.executable, PROGRAMS / script], variables):
-        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
-        subprocess.run([sys.executable, *console], check=True, timeout=150)
+    run = run_workers(folder, [sys.executable, PROGRAMS / script], workers, variables)
     logs = [(run_files(folder) / f"worker-{index}.log").read_text() for index in range(workers)]
-    return Recording.read(out), logs
+    return run, logs
 
 
 def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
@@ -31,7 +28,7 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
         columns = run.steps[subject]
         assert columns["sequence"] == list(range(STEPS)), logs[index][-2000:]
         run.assert_phases_known(subject)
-        last = [frame for frame in run.frames if frame["task"] == subject][-1]
+        last = run.frames_of(subject)[-1]
         assert last["status"]["state"] == "exited" and last["status"]["exit"]["code"] == 0
         assert last["probe"]["strategy"] == "MultiWorkerMirroredStrategy"
         assert last["probe"]["keras"].startswith(keras)

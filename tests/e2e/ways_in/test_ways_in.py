@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from local_cluster import run_files, running, unhealthy, write_cluster
-from recording import Recording
+from task_cluster import run_workers
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 FIT = PROGRAMS / "mirrored_fit.py"
 STEPS = 300
-PATIENCE = 120.0
 
 
 def headline_of(folder: Path, command: Sequence[str | Path]) -> str:
@@ -82,13 +81,9 @@ def test_the_headline_says_why_nothing_is_measured(tmp_path: Path, launcher: str
     ids=["PYTHONPATH", "-I", "env -i"],
 )
 def test_the_second_way_in_survives_it(tmp_path: Path, python: str, launcher: str) -> None:
-    script, out = tmp_path / "train.sh", tmp_path / "run.jsonl"
+    script = tmp_path / "train.sh"
     script.write_text(launcher.format(programs=PROGRAMS))
-    cluster = write_cluster(tmp_path, 1)
-    with running(tmp_path, cluster, 1, ["sh", script, python], {}):
-        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
-        subprocess.run([sys.executable, *console], check=True, timeout=PATIENCE)
-    run = Recording.read(out)
+    run = run_workers(tmp_path, ["sh", script, python], 1)
     log = (run_files(tmp_path) / "worker-0.log").read_text()
     assert run.steps["worker:0"]["sequence"] == list(range(STEPS)), log[-2000:]
     assert run.told("not_measured") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tfscale.trainer.probe.process import called_python
@@ -26,34 +27,44 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def calls(python: CalledPython, clock: list[float], seconds: float, pause: float, until: float) -> list[float | None]:
-    """Make calls with pauses between them, and return the share that is read after each second."""
+def steps(python: CalledPython, clock: list[float], call: float, rest: float, until: float, made: int = 0) -> list[Any]:
+    """Make steps, each of a call and a rest of so many seconds, and return what is read after each second."""
     read, due = [], clock[0] + 1.0
-
-    def work() -> None:
-        nonlocal due
-        for _ in range(round(10 * seconds)):
-            clock[0] += 0.1
-            if clock[0] >= due - 1e-6:
-                read.append(python.share())
-                due += 1.0
-
     while clock[0] < until:
-        python.timed(work)
-        clock[0] += pause
+        python.timed(lambda: clock.__setitem__(0, clock[0] + call))
+        clock[0] += rest
+        made += 1
+        if clock[0] >= due:
+            read.append(python.per_step(made))
+            due = clock[0] + 1.0
     return read
 
 
-def test_the_share_is_that_of_the_newest_seconds(clock: list[float]) -> None:
+def test_the_seconds_are_those_of_the_newest_steps(clock: list[float]) -> None:
     python = CalledPython()
-    assert python.share() is None
-    assert calls(python, clock, 0.3, 0.7, 120.0)[-1] == pytest.approx(0.3, abs=0.03)
-    assert calls(python, clock, 0.9, 0.1, 150.0)[-1] == pytest.approx(0.9, abs=0.03)
+    assert python.per_step(0) is None
+    assert steps(python, clock, 0.03, 0.07, 120.0)[-1] == pytest.approx(0.03, rel=0.03)
+    assert steps(python, clock, 0.09, 0.01, 150.0, made=1000)[-1] == pytest.approx(0.09, rel=0.03)
 
 
-def test_calls_of_seconds_are_measured_over_several_of_them_while_one_is_under_way_too(clock: list[float]) -> None:
-    read = calls(CalledPython(), clock, 5.0, 1.0, 200.0)
-    assert all(share == pytest.approx(5 / 6, abs=0.09) for share in read[20:] if share is not None)
+def test_an_input_without_python_takes_none(clock: list[float]) -> None:
+    python = CalledPython()
+    python.per_step(1)
+    clock[0] += 1.0
+    assert python.per_step(11) == 0.0
+
+
+def test_calls_of_seconds_are_measured_over_several_of_them(clock: list[float]) -> None:
+    read = steps(CalledPython(), clock, 5.0, 1.0, 300.0)
+    assert read[-1] == pytest.approx(5.0, rel=0.05)
+
+
+def test_what_is_made_while_no_step_is_does_not_count(clock: list[float]) -> None:
+    python = CalledPython()
+    before = steps(python, clock, 0.03, 0.07, 120.0)[-1]
+    python.timed(lambda: clock.__setitem__(0, clock[0] + 0.12))
+    clock[0] += 60.0
+    assert python.per_step(150) == before
 
 
 def test_what_a_call_returns_or_raises_is_the_callers_and_a_call_inside_another_is_counted_once() -> None:
@@ -66,23 +77,22 @@ def test_what_a_call_returns_or_raises_is_the_callers_and_a_call_inside_another_
 
 def test_a_thread_of_the_programs_own_may_hide_how_long_its_input_takes(clock: list[float]) -> None:
     python, over = CalledPython(), threading.Event()
-    calls(python, clock, 0.3, 0.7, 110.0)
-    assert python.share() is not None
+    steps(python, clock, 0.03, 0.07, 110.0)
     loader = threading.Thread(target=over.wait, name="loader")
     loader.start()
     try:
-        assert python.share() is None
+        assert python.per_step(200) is None
     finally:
         over.set()
         loader.join()
-    assert python.share() is not None
+    assert python.per_step(200) is not None
 
 
 def test_time_is_that_of_a_real_clock() -> None:
     python = CalledPython()
     python.timed(lambda: time.sleep(0.01))
-    python.share()
-    for _ in range(11):
-        python.timed(lambda: time.sleep(0.1))
-    share = python.share()
-    assert share is not None and share > 0.9
+    python.per_step(1)
+    for _ in range(4):
+        python.timed(lambda: time.sleep(0.05))
+    seconds = python.per_step(5)
+    assert seconds is not None and 0.045 < seconds < 0.2

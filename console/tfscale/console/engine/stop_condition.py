@@ -49,7 +49,7 @@ class StopCondition:
         return (self.met is not None or self.has_ended) and self._is_told(snapshot)
 
     def _is_told(self, snapshot: Snapshot) -> bool:
-        """Decide whether the reason of a failure is told, or was waited for long enough."""
+        """Decide whether the reason of a failure is known, or was waited for long enough."""
         self._held_since = snapshot.at if self._held_since is None else self._held_since
         return is_explained(snapshot) or snapshot.at - self._held_since >= _SETTLE
 

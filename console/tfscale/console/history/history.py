@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.run.cluster_context import MANY
-from tfscale.console.analysis.steps.arrays import concatenated, valid_durations, valid_times
 from tfscale.console.history.gauges import Gauges, gauges_of
+from tfscale.console.history.joined_steps import JoinedSteps, joined
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
 from tfscale.console.history.transfer_series import TransferSeries
 from tfscale.console.wire.frames import ArrivedCounters
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.frame import Frame
-from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.records.step_batch import PHASES
 from tfscale.core.records.task_status import TaskStatus
 from tfscale.core.records.training import TRAINING_DISPLAYS
 
@@ -78,19 +78,6 @@ class Seconds:
     sent: Series
     training: Mapping[str, Series]
     """Charted numbers of the training, by the names of its fields."""
-
-
-@dataclass(frozen=True, slots=True)
-class _StepRows:
-    """The steps of several batches as columns, k in all."""
-
-    owner: NDArray[np.int64]
-    """(k,) index of the task."""
-    sequence: NDArray[np.int64]
-    end: NDArray[np.float64]
-    """(k,) on the console's clock."""
-    phases: NDArray[np.float32]
-    """(5, k) seconds, in the order of PHASES."""
 
 
 class History:
@@ -216,21 +203,19 @@ class History:
         ]
         if not batches:
             return
-        owners = [self._names[batch.subject] for batch in batches]
-        rows = _rows(batches, owners, shift)
-        self._add_up(rows)
-        is_current, has_begun = self._recent.add(batches, shift[owners].tolist())
+        owners = np.array([self._names[batch.subject] for batch in batches], np.int64)
+        steps = joined(batches, shift[owners])
+        self._add_up(np.repeat(owners, steps.lengths), steps)
+        is_current, has_begun = self._recent.add(steps)
         if has_begun:
             self._transfers.clear()
         if any(is_current):
-            rows_kept = (
-                slice(None) if all(is_current) else np.repeat(is_current, [len(batch.sequence) for batch in batches])
-            )
-            self._transfers.add(rows.sequence[rows_kept], rows.end[rows_kept], rows.phases[-1, rows_kept])
+            kept = slice(None) if all(is_current) else np.repeat(is_current, steps.lengths)
+            self._transfers.add(steps.sequence[kept], steps.end[kept], steps.phases[-1, kept])
 
-    def _add_up(self, rows: _StepRows) -> None:
+    def _add_up(self, owners: NDArray[np.int64], rows: JoinedSteps) -> None:
         second = _seconds_of(rows.end)
-        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.owner, prepend=rows.owner[0]))
+        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(owners, prepend=owners[0]))
         lag = rows.phases[:-1].sum(axis=0)
         total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
         is_known, phases = ~np.isnan(lag), rows.phases
@@ -240,7 +225,7 @@ class History:
         measured = np.add.reduceat(is_known.astype(np.float32), starts)
         sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
         longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
-        owner = rows.owner[starts]
+        owner = owners[starts]
         for block, places, slot, weight in self._steps.slots(second[starts], self._newest):
             place = owner[places], slot
             fresh = np.isnan(block[0][place])
@@ -260,15 +245,6 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
     sums = values[len(_SUMS) - len(PHASES) : len(_SUMS)]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
-
-
-def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _StepRows:
-    lengths = np.array([len(batch.sequence) for batch in batches])
-    owner = np.repeat(np.array(owners, np.int64), lengths)
-    phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
-    ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
-    sequence = concatenated([batch.sequence for batch in batches], lengths, np.int64)
-    return _StepRows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:

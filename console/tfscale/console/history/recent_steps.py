@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.steps.step_table import StepTable
+from tfscale.console.history.joined_steps import JoinedSteps
 from tfscale.core.cluster.task import Task
-from tfscale.core.records.step_batch import StepBatch
 
 _FEWEST_KEPT, _MOST_KEPT = 160, 2_000
 """Steps of each task. When the table is full the oldest quarter goes."""
@@ -27,7 +27,7 @@ class TaskSteps:
 
     tasks: tuple[Task, ...]
     sequence: NDArray[np.int64]
-    """(k,) in rising order."""
+    """(k,) numbers of the steps, rising."""
     end: NDArray[np.float64]
     """(k,) Unix seconds at which the first task left the collective."""
     phases: NDArray[np.float32]
@@ -68,17 +68,20 @@ class RecentSteps:
         """Return how many tasks have reported this collective, or a later one."""
         return sum(newest >= sequence for newest in self._newest().values())
 
-    def add(self, batches: Sequence[StepBatch], shifts: Sequence[float]) -> tuple[list[bool], bool]:
-        """Take in batches, whose ends are `shifts` seconds behind the console's clock; one task's in their order.
+    def add(self, steps: JoinedSteps) -> tuple[list[bool], bool]:
+        """Take in the steps of several batches; one task's in their order.
 
-        Return which of them are of the newest attempt of one of the tasks, and whether that began with one of them.
+        Return which batches are of the newest attempt of one of the tasks, and whether that began with one of them.
         """
         table, is_current, has_begun = self._table, list[bool](), False
-        for batch, shift in zip(batches, shifts, strict=True):
+        for batch in steps.batches:
             resets = table.resets
-            is_current.append(batch.subject in self._tasks and table.add(_shifted(batch, shift) if shift else batch))
+            is_current.append(batch.subject in self._tasks and table.admit(batch))
             if table.resets != resets:
                 is_current, has_begun = [*[False] * (len(is_current) - 1), True], True
+        kept = slice(None) if all(is_current) else np.repeat(is_current, steps.lengths)
+        current = list(compress(steps.batches, is_current))
+        table.write_joined(current, steps.sequence[kept], steps.end[kept], steps.phases[:, kept])
         return is_current, has_begun
 
     def aligned(self, last: int, count: int) -> TaskSteps:
@@ -96,8 +99,3 @@ class RecentSteps:
         """Return the newest collective of each task that has left one, in the order of the tasks."""
         numbers = ((name, self._table.newest(name)) for name in self._tasks)
         return {name: newest for name, newest in numbers if newest is not None}
-
-
-def _shifted(batch: StepBatch, seconds: float) -> StepBatch:
-    ends = np.asarray(batch.end, np.float64) + seconds
-    return replace(batch, end=array("d", ends.tobytes()))

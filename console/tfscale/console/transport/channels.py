@@ -48,7 +48,7 @@ _OPTIONS = (
 _PATIENCE = 1.0
 """Seconds for the question why a connection failed: the link is tried again after them."""
 _MOST_ASKING = 4
-"""Connections that are asked about at once: where all fail, a few tell why."""
+"""Largest number of failed connections asked for a reason at once: if all fail, a few reasons tell why."""
 
 
 class CommandError(TfscaleError):

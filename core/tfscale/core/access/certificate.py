@@ -50,7 +50,7 @@ class Certificate:
         return f"is not valid before {day(self.begin)}: compare the clocks" if now < self.begin else ""
 
     def ends_soon(self, now: float) -> bool:
-        """Return whether its end is to be told at this time."""
+        """Return whether the end of the certificate is so near that it is reported."""
         return now >= self.end - TOLD_BEFORE
 
 
@@ -70,7 +70,7 @@ def day(at: float) -> str:
 
 
 def read_certificate(tls: Tls, now: float) -> PemFiles:
-    """Return the files of this side's certificate. Raises SecurityError where they cannot be used at this time."""
+    """Return the files of this side's certificate. Raises SecurityError if they are not valid now."""
     for _ in range(_READINGS):
         contents = _contents(tls)
         facts = _examined(tls)

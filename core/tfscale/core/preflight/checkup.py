@@ -36,7 +36,7 @@ class MeasuredTransfer:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """Answers of all agents, and what they reach."""
+    """Answers of all agents, and the tasks that each can reach."""
 
     spec: ClusterSpec
     answers: Mapping[Task, Answer]

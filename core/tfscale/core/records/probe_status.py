@@ -84,10 +84,10 @@ class ProbeStatus:
     empty_since: Time | None = None
     """End of the first of the newest steps in a row without an example; None if the newest step has some."""
     input_python: float | None = None
-    """Share of the newest seconds in which Python within graphs (generators, py_function) was at work.
+    """Seconds of Python within graphs (generators, py_function) for each of the newest steps.
 
-    That Python stands still while the stores of the input are full. Calls that overlap make more than 1. None without
-    calls, and where the program has threads or processes of its own, which may fill a store that is not seen.
+    That Python stands still while the stores of the input are full. Calls that overlap may take longer together than
+    the step. None where the program has threads or processes of its own, which may fill a store that is not seen.
     """
 
 

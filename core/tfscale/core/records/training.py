@@ -18,7 +18,7 @@ class Display:
     offset: int = 0
     """Number added to the value for people, who count from 1."""
     is_charted: bool = True
-    """True where the console keeps ten minutes of it, for a chart."""
+    """True for a number whose last ten minutes the console keeps for a chart."""
 
 
 def _shown(about: str, format_spec: str = ".4g", offset: int = 0, is_charted: bool = True) -> Mapping[str, Display]:

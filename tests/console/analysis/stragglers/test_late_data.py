@@ -17,7 +17,7 @@ Make = Callable[[int], Diagnostician]
 STORE = 4
 """Batches that an input makes before they are asked for: two of `prefetch(2)`, two of the iterator of a strategy."""
 LEAST_CALLS = 20
-"""Calls over which the probe measures the share, within a minute."""
+"""Calls over which the probe measures, within a minute."""
 WORK = 0.002
 """Seconds of a step beside its batch; the all-reduce takes half of it."""
 
@@ -48,11 +48,16 @@ class Input:
         self.taken.append(max(asked, self.made[-1]))
         return self.taken[-1]
 
-    def share(self, now: float) -> float:
-        """Return the share of the newest seconds in which it worked, as the probe measures it."""
+    def python(self, now: float) -> float:
+        """Return the seconds of work for each of the newest steps, as the probe measures them."""
         begin, end = np.array(self.work).T
-        window = float(np.clip(LEAST_CALLS * self.seconds, 10.0, 60.0))
-        return float(np.clip(np.minimum(end, now) - np.maximum(begin, now - window), 0, None).sum() / window)
+        steps = [taken for taken in self.taken if taken <= now]
+        since = max(now - 60.0, min(now - 10.0, [0.0, *steps][-LEAST_CALLS:][0]))
+        counted = [taken for taken in steps if taken >= since]
+        if len(counted) < 2:
+            return 0.0
+        work = np.minimum(end, counted[-1]) - np.maximum(begin, counted[0])
+        return float(np.clip(work, 0, None).sum()) / (len(counted) - 1)
 
 
 def frames(inputs: Sequence[Input], seconds: int, work: float, measured: bool) -> Iterator[tuple[str, Frame]]:
@@ -73,7 +78,7 @@ def frames(inputs: Sequence[Input], seconds: int, work: float, measured: bool) -
         for worker, each in enumerate(inputs):
             made = frame(worker, float(second), end, phases, before, last)
             assert made.probe is not None
-            python = round(20 * each.share(second)) / 20 if measured else None
+            python = each.python(second) if measured else None
             yield f"worker:{worker}", replace(made, probe=replace(made.probe, input_python=python))
 
 
@@ -107,7 +112,7 @@ def bound_by_input(found: Findings) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("measured", [True, False], ids=["Python's share known", "unknown"])
+@pytest.mark.parametrize("measured", [True, False], ids=["Python known", "unknown"])
 @pytest.mark.parametrize(
     ("seconds", "ahead", "work"),
     [
@@ -176,12 +181,23 @@ def test_two_whose_inputs_become_slow_one_after_the_other_are_both_named_while_b
     assert stragglers(found[-1])["worker:1"].evidence["slowdown"] == pytest.approx(0.1 / 0.05, rel=0.15)
 
 
+def test_of_inputs_without_python_nobody_is_named(diagnostician: Make) -> None:
+    class Native(Input):
+        def python(self, _now: float) -> float:
+            return 0.0
+
+    found = watched(diagnostician, Native(0.06), Native(0.001))
+    assert not any(stragglers(each) for each in found)
+    found = watched(diagnostician, Input(0.06), Native(0.001))
+    assert first_named(found, "worker:0") <= 12
+
+
 def test_calls_beside_each_other_count_as_often_as_they_make_a_batch(diagnostician: Make) -> None:
     """Four calls of 0.24 s beside each other make a batch each 60 ms, four of 0.12 s one each 30 ms."""
 
     class Parallel(Input):
-        def share(self, now: float) -> float:
-            return 4 * super().share(now)
+        def python(self, now: float) -> float:
+            return 4 * super().python(now)
 
     found = watched(diagnostician, Parallel(0.06), Parallel(0.03))
     assert stragglers(found[-1])["worker:0"].evidence["slowdown"] == pytest.approx(0.06 / 0.03, rel=0.1)

@@ -305,7 +305,7 @@ class Probe:
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             checkpoint=self._activities.checkpointed,
-            input_python=self._called_python.share(),
+            input_python=self._called_python.per_step(self._assembler.sequence),
         )
 
     def _is_by_hand(self) -> bool:

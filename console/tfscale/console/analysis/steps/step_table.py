@@ -8,7 +8,7 @@ reported, or reported as unknown.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -83,15 +83,19 @@ class StepTable:
 
         Steps of older generations, attempts and processes, and steps too old to keep, are left out.
         """
-        if len(batch.sequence) == 0 or not self._is_current(batch):
+        if not self.admit(batch):
             return False
-        row = self._row(batch.subject)
-        row.attempt, row.part = batch.attempt, batch.part
-        if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
-            self._add_scattered(row, batch)
+        row = self._rows[batch.subject]
+        last, index = self._newest_in(batch)
+        if index >= 0:
+            self._write_all()
+            sequence = np.asarray(batch.sequence, dtype=np.int64)
+            self._make_room(int(sequence.min()), last)
+            inside = np.flatnonzero(sequence >= self.base)
+            self._write(row.position, sequence[inside] - self.base, batch, inside)
+            self._remember(row, batch, last, index)
             return True
-        self._gapless = batch.sequence
-        first, last = int(batch.sequence[0]), int(batch.sequence[-1])
+        first = int(batch.sequence[0])
         self._make_room(first, last)
         if first >= self.base:
             self._unwritten.append((row.position, first - self.base, batch))
@@ -99,17 +103,43 @@ class StepTable:
                 self._write_all()
         elif last >= self.base:
             self._write(row.position, slice(0, last + 1 - self.base), batch, slice(self.base - first, None))
-        self._remember(row, batch, last, -1)
+        self._remember(row, batch, last, index)
         return True
 
-    def _add_scattered(self, row: _SubjectRow, batch: StepBatch) -> None:
-        sequence = np.asarray(batch.sequence, dtype=np.int64)
-        last = int(sequence.max())
+    def admit(self, batch: StepBatch) -> bool:
+        """Decide whether a batch has steps of the current attempt; the first one of an attempt begins it."""
+        if len(batch.sequence) == 0 or not self._is_current(batch):
+            return False
+        row = self._row(batch.subject)
+        row.attempt, row.part = batch.attempt, batch.part
+        return True
+
+    def write_joined(
+        self,
+        batches: Sequence[StepBatch],
+        sequence: Integers,
+        ends: NDArray[np.float64],
+        phases: NDArray[np.float32],
+    ) -> None:
+        """Write admitted batches, whose steps are joined: (k,) collectives, (k,) ends and (5, k) phases."""
+        if not batches:
+            return
         self._write_all()
-        self._make_room(int(sequence.min()), last)
-        inside = np.flatnonzero(sequence >= self.base)
-        self._write(row.position, sequence[inside] - self.base, batch, inside)
-        self._remember(row, batch, last, int(sequence.argmax()))
+        self._make_room(int(sequence.min()), int(sequence.max()))
+        rows = [self._rows[batch.subject] for batch in batches]
+        positions = np.repeat([row.position for row in rows], [len(batch.sequence) for batch in batches])
+        kept = slice(None) if sequence.min() >= self.base else sequence >= self.base
+        self._scatter(positions[kept], sequence[kept] - self.base, ends[kept], phases[:, kept])
+        for row, batch in zip(rows, batches, strict=True):
+            self._remember(row, batch, *self._newest_in(batch))
+
+    def _newest_in(self, batch: StepBatch) -> tuple[int, int]:
+        """Return (sequence of the newest step of a batch, its index); -1 as the index where no step is missing."""
+        if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
+            sequence = np.asarray(batch.sequence, dtype=np.int64)
+            return int(sequence.max()), int(sequence.argmax())
+        self._gapless = batch.sequence
+        return int(batch.sequence[-1]), -1
 
     def attempt(self, subject: str) -> tuple[int, int]:
         """Return (generation, attempt) of the subject's steps."""
@@ -279,16 +309,21 @@ class StepTable:
         """Write the batches since the last read together: one by one, a thousand tasks take several times as long."""
         if not self._unwritten:
             return
-        self._cached_key = None
         added, self._unwritten = self._unwritten, []
         batches = [batch for _, _, batch in added]
         lengths = np.array([len(batch.sequence) for batch in batches])
         ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
         planes = [concatenated([getattr(batch, name) for batch in batches], lengths, np.float32) for name in PHASES]
-        steps = self._end.shape[1]
         positions = np.repeat([position for position, _, _ in added], lengths)
         starts = np.array([first for _, first, _ in added]) - np.cumsum(lengths) + lengths
-        columns = np.repeat(starts, lengths) + np.arange(lengths.sum())
+        self._scatter(positions, np.repeat(starts, lengths) + np.arange(lengths.sum()), ends, planes)
+
+    def _scatter(
+        self, positions: Integers, columns: Integers, ends: NDArray[np.float64], planes: Iterable[NDArray[np.float32]]
+    ) -> None:
+        """Write (k,) ends and 5 times (k,) phases at (k,) rows and columns."""
+        self._cached_key = None
+        steps = self._end.shape[1]
         self._end.reshape(-1)[positions * steps + columns] = ends
         flat, at = self._phases.reshape(-1), positions * (steps * len(PHASES)) + columns
         for plane in planes:

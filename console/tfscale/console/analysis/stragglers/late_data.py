@@ -41,8 +41,8 @@ def known_cost(
 ) -> KnownCost:
     """Return what a straggler is known to cost, where its data come late; else the figures as they are.
 
-    Where others of `verdicts` came late before it, the steps before all of them count. `own` and `peers` are the shares
-    of the time that Python of its and the others' input is at work, None unknown.
+    Where others of `verdicts` came late before it, the steps before all of them count. `own` and `peers` are the
+    seconds a step that Python of its and the others' input takes, None unknown.
     """
     if figures.phase != "input":
         return KnownCost(figures, True)
@@ -63,10 +63,10 @@ def _step_before(verdict: Verdict, verdicts: Iterable[Verdict]) -> float | None:
 def _step_without(step: float, own: float | None, peers: Sequence[float | None]) -> float | None:
     """Return the seconds of a step if the late input took no longer than the others', by the Python of both.
 
-    All make the same steps, and the rest of the input is the same program. A share above 1 is that of calls beside each
-    other, of which so many make a batch.
+    All make the same steps, and the rest of the input is the same program. Python that takes longer than the step is
+    that of calls beside each other, of which so many make a batch.
     """
-    known = [share for share in peers if share is not None]
+    known = [seconds for seconds in peers if seconds is not None]
     if own is None or not known or len(known) < len(peers):
         return None
-    return step * (1 - min(1.0, max(0.0, own - max(known)) / max(1.0, own)))
+    return step - min(step, max(0.0, own - max(known)) / max(1.0, own / step))

@@ -69,7 +69,7 @@ class StragglerWatch(SubjectWatch[Blocks]):
     """Watch of subjects that meet in a collective, and of an imbalance among them."""
 
     input_python: Mapping[str, float] = field(default_factory=dict)
-    """Share of the time that Python of a subject's input is at work, by subject, where it is known."""
+    """Seconds a step that Python of a subject's input takes, by subject, where it is known."""
     _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
 
     def restart(self, subjects: set[str]) -> None:
@@ -139,7 +139,7 @@ class StragglerWatch(SubjectWatch[Blocks]):
     ) -> list[KnownCost]:
         python = [self.input_python.get(name) for name in subjects]
         slow = {verdict.column for verdict in verdicts}
-        peers = [share for column, share in enumerate(python) if column not in slow]
+        peers = [seconds for column, seconds in enumerate(python) if column not in slow]
         return [
             known_cost(verdict, verdicts, each, own=python[verdict.column], peers=peers, rule=self.rule)
             for verdict, each in zip(verdicts, figures, strict=True)

@@ -143,7 +143,7 @@ class SynchronousSubjects:
 
 
 def _input_python(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> dict[str, float]:
-    """Return the share of the time that Python of each subject's input is at work, where its probe knows it."""
+    """Return the seconds a step that Python of each subject's input takes, where its probe knows it."""
     probes = {subject: tasks[subject_owner(subject)].probe for subject in subjects}
     return {
         subject: probe.input_python for subject, probe in probes.items() if probe and probe.input_python is not None

@@ -36,8 +36,8 @@ _GPU_UTILISATION = 0.86
 """Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
 _CHECKPOINT_PERIOD = 60.0
 """Seconds from one checkpoint to the next."""
-_INPUT_SECONDS = 10.0
-"""Seconds over which a probe measures how long the input is at work."""
+_INPUT_STEPS = 50
+"""Steps over which a probe measures how long the input takes."""
 _VARIABLES = 8
 """Variables of the model."""
 _GIB = 1 << 30
@@ -199,14 +199,14 @@ class _Agent:
             collective="RING",
             checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
             devices=Devices(gpus_found=1, gpus=1, tpus=0),
-            input_python=self._input_share(at),
+            input_python=self._input_seconds(at),
         )
 
-    def _input_share(self, at: float) -> float | None:
-        """Return the share of the newest seconds in which the input makes a batch: it has no store."""
-        low, high = np.searchsorted(self._steps.end, [at - _INPUT_SECONDS, at], side="right")
-        seconds = float(self._steps.phases[PHASES.index("input"), low:high, self.task.index].sum())
-        return round(seconds / _INPUT_SECONDS, 1) if high > low else None
+    def _input_seconds(self, at: float) -> float | None:
+        """Return the seconds that its input takes for each of the newest steps: it has no store."""
+        newest = int(np.searchsorted(self._steps.end, at, side="right"))
+        seconds = self._steps.phases[PHASES.index("input"), max(0, newest - _INPUT_STEPS) : newest, self.task.index]
+        return round(float(seconds.mean()), 3) if newest else None
 
     def _collective(self, at: float) -> Collective:
         newest = self._newest[1] + 1

@@ -15,7 +15,7 @@ _COMPUTING = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR})
 
 
 def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the GPUs that an environment names, None where it leaves the choice to CUDA.
+    """Return the GPUs in CUDA_VISIBLE_DEVICES; None without the variable, which leaves the choice to CUDA.
 
     CUDA reads them as far as the first that is empty or -1.
     """

@@ -57,7 +57,7 @@ class Announcement:
         self._path: Path | None = None
         self._file: TextIO | None = None
         self._is_missed = False
-        """True once it was said that no folder takes the file."""
+        """True after a warning that no folder takes the announcement."""
 
     def keep(self) -> None:
         """Write the file, again if it was removed: at the last logout a session's folder is, with all in it."""

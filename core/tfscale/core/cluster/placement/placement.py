@@ -145,7 +145,7 @@ def _parsed(document: Mapping[str, Any], spec: ClusterSpec) -> Placement:
 
 
 def why_not_whole(spec: ClusterSpec, seats: Mapping[Task, Address]) -> str:
-    """Return what is missing: all but the last workers have a seat, since TensorFlow wants their indices dense."""
+    """Return the gap in a placement, empty without one: only the last workers may lack a seat, for dense indices."""
     vacant = [task for task in file_spec(spec).tasks if task not in seats]
     if other := [task for task in vacant if task.role is not Role.WORKER]:
         return f"{other[0]} has no agent"

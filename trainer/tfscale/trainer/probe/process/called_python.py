@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -10,13 +11,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _SECONDS, _MOST_SECONDS = 10.0, 60.0
-"""Bounds of the time over which the share is measured: two workers are compared over 10 s, and a minute is as long as
-agents keep frames."""
+"""Bounds of the time over which a step's share is measured: two workers are compared over 10 s, and a minute is as long
+as agents keep frames."""
 _CALLS = 20
 """Calls that it has at least, within these bounds: parts of a first and a last one move it by a tenth, at most."""
 _STEP = 0.05
-"""Step in which the share is told: less would change each second, and be sent and read anew; more would hide a
-difference of a tenth, below which two inputs are equal."""
+"""Relative step in which the seconds are told. With smaller ones the status would change each second, and be sent and
+read anew; with 0.1 two equal inputs could differ by that."""
 _NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
 """First words of the names of threads that load no data: TensorFlow's own have no name in Python (`Dummy-`)."""
 _HEALTH = "(_check_health)"
@@ -24,11 +25,12 @@ _HEALTH = "(_check_health)"
 
 
 class _Read(NamedTuple):
-    """Calls up to one time."""
+    """Calls and steps up to one time."""
 
     at: float
     calls: int
     seconds: float
+    steps: int
 
     def is_far_enough(self, newest: _Read) -> bool:
         """Decide whether the time from this read to the newest one is long enough to measure over it alone."""
@@ -46,7 +48,7 @@ class CalledPython:
         self._begun: dict[int, float] = {}
         """Begin of each call that is under way, by thread."""
         self._reads: deque[_Read] = deque()
-        """Reads of the newest minute, or of a shorter time that is long enough."""
+        """Reads with new steps of the newest minute, or of a shorter time that is long enough."""
 
     def timed(self, call: Callable[[], Any]) -> Any:
         """Make a call, and return what it returns; one inside another is a part of it."""
@@ -61,24 +63,31 @@ class CalledPython:
                 self._calls += 1
                 self._seconds += time.monotonic() - self._begun.pop(thread)
 
-    def share(self) -> float | None:
-        """Return the share of the newest seconds, read about once a second.
+    def per_step(self, steps: int) -> float | None:
+        """Return the seconds of calls for each step, over the newest seconds; `steps` have been made up to now.
 
-        None without calls, and where a store of the program's own may hide how long its input takes.
+        None before they are enough, and where a store of the program's own may hide how long its input takes.
         """
         now = time.monotonic()
         with self._lock:
             seconds = self._seconds + sum(now - begin for begin in list(self._begun.values()))
-            newest = _Read(now, self._calls, seconds)
-        if not seconds:
+            newest = _Read(now, self._calls, seconds, steps)
+        if not steps:
             return None
-        self._reads.append(newest)
-        while len(self._reads) > 2 and self._reads[1].is_far_enough(newest):
+        # While no step is made, as in an evaluation or at the end, the input makes what is not used.
+        if not self._reads or steps > self._reads[-1].steps:
+            self._reads.append(newest)
+        while len(self._reads) > 2 and self._reads[1].is_far_enough(self._reads[-1]):
             self._reads.popleft()
-        oldest = self._reads[0]
-        if now - oldest.at < 1.0 or _has_own_workers():
+        oldest, newest = self._reads[0], self._reads[-1]
+        if newest.steps == oldest.steps or _has_own_workers():
             return None
-        return round((seconds - oldest.seconds) / (now - oldest.at) / _STEP) * _STEP
+        return _rounded((newest.seconds - oldest.seconds) / (newest.steps - oldest.steps))
+
+
+def _rounded(seconds: float) -> float:
+    """Return a number that is a power of 1 + _STEP, or 0 below a microsecond."""
+    return 0.0 if seconds < 1e-6 else (1 + _STEP) ** round(math.log(seconds, 1 + _STEP))
 
 
 def _has_own_workers() -> bool:

@@ -55,7 +55,7 @@ class Status:
     empty_since: float | None = None
     """End of the first of the newest steps in a row whose batches had no example, Unix seconds."""
     input_python: float | None = None
-    """Share of the newest seconds in which Python that graphs call was at work."""
+    """Seconds of Python that graphs call, for each of the newest steps."""
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
