@@ -1,4 +1,4 @@
-"""Protobuf messages of the agent: what it sends, and what it is sent.
+"""Protobuf messages that the agent sends and receives.
 
 Records and messages convert by the names of their fields (core/wire/convert.py). Steps pass through as the bytes in
 which the probe encoded them: the agent reads their number and checks their columns.

@@ -228,7 +228,7 @@ class Daemon:
         self._departure.on_status(status)
 
     def _on_verdict(self) -> None:
-        """Publish what becomes of the failed task; leave with it where it is left as it is."""
+        """Publish the fate of the failed task; leave if no restart follows."""
         self._publish()
         self._departure.leave_with_task(self._parts.supervisor.status)
 

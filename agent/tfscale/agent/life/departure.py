@@ -23,7 +23,7 @@ _ENDED = (TaskState.EXITED, TaskState.LOST)
 
 
 class Departure:
-    """Departure of one agent. `asked` is set once it is to leave, for one of the reasons that the methods name."""
+    """Departure of one agent. `asked` is set once the agent has a reason to leave; each method is such a reason."""
 
     def __init__(self, parts: AgentParts, jobs: Jobs) -> None:
         self._parts, self._settings, self._jobs = parts, parts.settings, jobs
@@ -104,7 +104,7 @@ class Departure:
             self._jobs.start(self._leave_after_command(has_failed))
 
     async def finish(self) -> None:
-        """Stop the tasks that only served the own task, which has ended well; then leave, if it is to end with it."""
+        """Stop the tasks that only served the own, finished task; leave if the agent is to end with its task."""
         try:
             if (operation := await self._parts.gang.finish()) is not None:
                 async for _ in operation.progress():

@@ -44,7 +44,7 @@ class ProfileProgress:
 
 
 class Profiler:
-    """Link between the callers that want profiles and the one process that can take them."""
+    """Link between the callers of `profile` and the process that captures."""
 
     def __init__(self) -> None:
         self._orders: asyncio.Queue[ProfileOrder] | None = None

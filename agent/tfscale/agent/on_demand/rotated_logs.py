@@ -1,4 +1,4 @@
-"""Files of a log that its writer rotates: which one comes after which."""
+"""Files of a rotated log, in the order in which they were written."""
 
 from __future__ import annotations
 

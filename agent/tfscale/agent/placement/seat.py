@@ -1,4 +1,4 @@
-"""The own seat: the placement that this agent knows, and the task that it holds in it."""
+"""Seat of this agent: the newest placement known here, and the task placed on this agent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SeatReport:
 
 
 class Seat:
-    """Seat of one agent. `leave` is called when another placement of tasks than the present one is to be followed."""
+    """Seat of one agent. `leave` is called when tasks were placed anew and this agent has to follow."""
 
     def __init__(self, settings: AgentSettings) -> None:
         assert settings.seat is not None
@@ -101,7 +101,7 @@ class Seat:
         return why or await self._port_trouble()
 
     async def _port_trouble(self) -> str:
-        """Return who has the port of the task that this seat would hold; its own task has that of one that it holds."""
+        """Return the process on the port of the task to be placed here; empty while the seat holds a task."""
         if self.task is not None:
             return ""
         port = seats_of(self._settings.cluster)[self.address].port

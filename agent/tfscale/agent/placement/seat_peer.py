@@ -21,7 +21,7 @@ QUICK = 1.0
 _PLACE = 6.0
 """Seconds for an agent to write a placement down, for whose disk it waits 5 s."""
 _WAVE, _ENOUGH, _MOST_ASKED = 8, 4, 64
-"""Agents that an agent which starts asks at once, answers that are enough, and agents that it asks at most."""
+"""Limits of the questions at an agent's start: agents asked in parallel, answers that suffice, agents asked in all."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 

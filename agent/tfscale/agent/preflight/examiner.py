@@ -29,7 +29,7 @@ through many that do not two minutes."""
 
 
 class Examiner:
-    """Agent's look at its own host; one at a time, so that many askers cost what one does."""
+    """Examination of the agent's own host, one request after the other."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Examiner:
         _close(sink)
 
     async def _stand_in(self) -> str:
-        """Listen on the port of a task that does not live; return what that is where it cannot be served."""
+        """Listen on the port of a task that does not live; return the problem where the port cannot be had."""
         port = served_port(self._settings.cluster, self._settings.task)
         if port is None or self._task_lives() or self._in_place is not None:
             return ""

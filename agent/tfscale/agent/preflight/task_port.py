@@ -53,7 +53,7 @@ def listening_socket(port: int) -> socket.socket:
 
 
 class Sink:
-    """Listener that throws away what it is sent, in a thread of its own, until it is closed. Raises OSError."""
+    """Listener in a thread that discards all data until it is closed. Raises OSError."""
 
     def __init__(self, port: int) -> None:
         self._listening = listening_socket(port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)
-"""Limit with which this process was started, and the one up to which it may be raised."""
+"""Limits of open files at the start of this process: in force, and highest allowed."""
 _MOST = 65_536
 """Files that are enough; some systems have no limit, and a few programs walk through all that could be open."""
 

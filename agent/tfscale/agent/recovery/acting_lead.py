@@ -36,11 +36,11 @@ from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
 _JITTER = 0.25
-"""Largest part of a pause that is added to it at random, so that clusters that failed together do not start at once."""
+"""Largest random addition to a pause, as a share: clusters that failed together do not start at the same time."""
 _LOOK = 1.0
 """Seconds between two looks at a command under way, after which a restart may follow."""
 _KEPT = 3.0
-"""Seconds for which this agent takes it that no lower one answers."""
+"""Seconds until the agents of lower tasks are asked again whether they are there."""
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()

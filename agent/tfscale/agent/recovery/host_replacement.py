@@ -1,4 +1,4 @@
-"""Restarts that leave a host out: one whose agents do not answer, or on which tasks failed again and again."""
+"""Restarts without a host whose agents do not answer, or whose tasks failed again and again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HostReplacement:
         return max(0.0, due - now, 0.0 if incident.move_tried is None else incident.move_tried + _AGAIN - now)
 
     async def count(self, incident: Incident) -> dict[str, str]:
-        """Count the failure for the host on which it began; return the reason to cordon it, by host, if there is one.
+        """Count the failure for its host; return {host: reason} if the host is to be cordoned now, else nothing.
 
         A task that ended because its peer was gone says nothing about its own host. Raises JournalError.
         """

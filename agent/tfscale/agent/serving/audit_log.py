@@ -1,4 +1,4 @@
-"""File of the orders that an agent was given: who gave them, from where, and what came of them."""
+"""Audit log of an agent: each order with its caller, the caller's address, and the result."""
 
 from __future__ import annotations
 

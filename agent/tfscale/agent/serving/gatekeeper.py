@@ -81,7 +81,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
     async def _admitted(
         self, method: str, read: Callable[[bytes], Any], data: bytes, context: _Context
     ) -> AsyncIterator[tuple[Any, _Outcome]]:
-        """Let a call in, or refuse it; write down what comes of it if it is an order."""
+        """Let a call in, or refuse it; write the result of an order to the audit log."""
         try:
             request = read_by(read, data)
         except WireError as error:

@@ -1,4 +1,4 @@
-"""gRPC service by which agents learn which of them holds which task. It only translates."""
+"""gRPC service for the placement of tasks on agents. It only translates."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class Supervisor:
         return pid
 
     def explain(self, words: str, restart_at: float | None = None) -> bool:
-        """Say of a task that has ended what becomes of it; return whether that is news."""
+        """Add the fate of an ended task to its reason; return whether the status has changed."""
         before = self._status
         if before.state in (TaskState.EXITED, TaskState.LOST):
             reason = "; ".join(filter(None, (self._why_ended, words)))

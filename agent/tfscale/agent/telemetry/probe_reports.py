@@ -30,7 +30,7 @@ from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
 _PAUSE = 30.0
-"""Seconds without a step after which a process that reports gives way to another one that trains.
+"""Seconds without a step after which the reporting process gives way to a process that trains.
 
 An evaluation between two epochs is often longer than a few seconds, and must not cost a process its place; a process
 that is followed by another one would be shown as still for so long.
