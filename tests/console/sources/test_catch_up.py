@@ -33,7 +33,18 @@ def seconds(events: list[Event]) -> list[float]:
     return [event.at for event in events if isinstance(event, SecondPassed)]
 
 
-@pytest.mark.parametrize("fault", ["worker:1=1.6x@30s", "worker:1=hang@40s", "worker:2=kill@50s", "worker:2=stop@45s"])
+FAULTS = (
+    "worker:1=1.6x@30s",
+    "worker:1=1.6x,input@30s",
+    "worker:1=thermal@30s",
+    "worker:1=nan@40s",
+    "worker:1=hang@40s",
+    "worker:2=kill@50s",
+    "worker:2=stop@45s",
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_a_late_console_says_what_one_says_that_was_there(fault: str) -> None:
     run = simulated(70, 3, fault)
     for cut in (42.4, 48.7, 66.9):
