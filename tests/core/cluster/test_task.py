@@ -1,5 +1,5 @@
 import pytest
-from tfscale.core.cluster.task import CLUSTER, Role, Task, is_named, parse_role, subject_task
+from tfscale.core.cluster.task import CLUSTER, Role, Task, parse_role, subject_task
 from tfscale.core.errors import UsageError
 
 
@@ -35,18 +35,3 @@ def test_a_subject_belongs_to_a_task_but_for_the_cluster() -> None:
     assert subject_task("worker:1/replica:0") == Task(Role.WORKER, 1)
     assert subject_task("worker:1") == Task(Role.WORKER, 1)
     assert subject_task(CLUSTER) is None
-
-
-@pytest.mark.parametrize(
-    ("subject", "is_told"),
-    [
-        ("worker:1", True),
-        ("worker:10", True),
-        ("worker:0", False),
-        ("worker:10/replica:2", True),
-        ("worker:100", False),
-    ],
-)
-def test_a_sentence_names_whole_subjects(subject: str, is_told: bool) -> None:
-    assert is_named(subject, "worker:10/replica:2 is slow; worker:1, too") is is_told
-    assert not is_named("worker:1", "worker:10 is slow")

@@ -47,6 +47,13 @@ def test_the_seconds_are_those_of_the_newest_steps(clock: list[float]) -> None:
     assert steps(python, clock, 0.09, 0.01, 150.0, made=1000)[-1] == pytest.approx(0.09, rel=0.03)
 
 
+def test_an_input_without_python_takes_none(clock: list[float]) -> None:
+    python = CalledPython()
+    python.per_step(1)
+    clock[0] += 1.0
+    assert python.per_step(11) == 0.0
+
+
 def test_calls_of_seconds_are_measured_over_several_of_them(clock: list[float]) -> None:
     read = steps(CalledPython(), clock, 5.0, 1.0, 300.0)
     assert read[-1] == pytest.approx(5.0, rel=0.05)

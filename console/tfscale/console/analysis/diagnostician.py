@@ -72,8 +72,8 @@ class Diagnostician:
         view.found = with_live_cost(view.found, gpus_at_work(view.tasks), self._gpu_price)
         for detector in self._detectors:
             view.found = detector.explain(view)
-        told = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
-        diagnoses = self._open.update(told, now, self._steps.recovered)
+        present = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
+        diagnoses = self._open.update(present, now, self._steps.recovered)
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
@@ -98,8 +98,8 @@ class Diagnostician:
             return None
         if top is None and conspicuous([task for task in self._tasks.values() if task.meets], ratios) is not None:
             return None
-        told = [each for each in diagnoses if each.end is None]
-        is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in told)
+        open_ones = [each for each in diagnoses if each.end is None]
+        is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in open_ones)
         return None if is_told or (top is not None and suspect.subject in top.named()) else suspect
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], view: ClusterView) -> Findings:

@@ -33,16 +33,16 @@ def quoted(
     about its pace, and a stillness is told unless a diagnosis explains it.
     """
     names = {task.name: task for task in tasks}
-    told = [
+    candidates = [
         each
         for each in diagnoses
         if each.end is None and not is_calm(each) and not _is_mended(each, names.get(each.subject))
     ]
     if condition.kind is not Condition.TRAINING:
-        told = [each for each in told if kind_of(each).group is not Group.PACE or condition.may_be_judged]
+        candidates = [each for each in candidates if kind_of(each).group is not Group.PACE or condition.may_be_judged]
     if condition.stillness is not None:
-        told = [each for each in told if kind_of(each).stops_training]
-    return told[0] if told else None
+        candidates = [each for each in candidates if kind_of(each).stops_training]
+    return candidates[0] if candidates else None
 
 
 def headline(
@@ -93,8 +93,8 @@ def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
     """Say what takes most of the time of a healthy cluster, where it is not the steps."""
-    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
-    return next((f"; {each.statement or each.sentence}" for each in told), "")
+    limits = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
+    return next((f"; {each.statement or each.sentence}" for each in limits), "")
 
 
 def all_ended(exits: Sequence[Exit]) -> str:

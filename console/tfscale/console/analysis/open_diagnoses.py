@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.findings import SEVERITIES
-from tfscale.console.analysis.past_straggler import PastStraggler, told
+from tfscale.console.analysis.past_straggler import PastStraggler, past_tense
 from tfscale.console.analysis.stragglers.straggler_words import told_together
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -59,7 +59,7 @@ class OpenDiagnoses:
         past = [
             straggler
             for each in told_together([over for over in ended if over.kind == "straggler"])
-            for straggler in told(each, all(over.subject in since for over in each))
+            for straggler in past_tense(each, all(over.subject in since for over in each))
         ]
         others = [over for over in ended if over.kind != "straggler"]
         return (*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end)

@@ -62,7 +62,7 @@ class PastStraggler:
         return known[0] if known else "unknown"
 
 
-def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
+def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     """Return stragglers that ended together, the newest first, with the sentence about what they were.
 
     They ended by themselves (`recovered`), or because their tasks ended.

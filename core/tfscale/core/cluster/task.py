@@ -86,11 +86,6 @@ def subject_owner(subject: str) -> str:
     return str(subject_task(subject))
 
 
-def is_named(subject: str, sentence: str) -> bool:
-    """Decide whether a sentence names this subject; `worker:10` does not name `worker:1`."""
-    return re.search(rf"(?<![\w:]){re.escape(subject)}(?!\w)", sentence) is not None
-
-
 def subject_order(subject: str) -> tuple[Task | None, str]:
     """Return the key that sorts subjects other than the cluster: by task, then by replica."""
     return subject_task(subject), subject

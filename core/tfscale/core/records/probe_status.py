@@ -87,8 +87,7 @@ class ProbeStatus:
     """Seconds of Python within graphs (generators, py_function) for each of the newest steps.
 
     That Python stands still while the stores of the input are full. Calls that overlap may take longer together than
-    the step. None without calls, and where the program has threads or processes of its own, which may fill a store that
-    is not seen.
+    the step. None where the program has threads or processes of its own, which may fill a store that is not seen.
     """
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tfscale.console.analysis.restarts.restart_words import Cost, Expected, MeasuredRestart, told
+from tfscale.console.analysis.restarts.restart_words import Cost, Expected, MeasuredRestart, restart_diagnosis
 from tfscale.console.analysis.restarts.step_rate import StepRate
 
 
@@ -84,15 +84,15 @@ RESTART = MeasuredRestart(
     ],
 )
 def test_what_is_known_is_one_sentence(changes: dict[str, object], sentence: str) -> None:
-    assert told(replace(RESTART, **changes)).sentence == sentence  # type: ignore[arg-type]
+    assert restart_diagnosis(replace(RESTART, **changes)).sentence == sentence  # type: ignore[arg-type]
 
 
 def test_only_what_was_gained_is_paid_back() -> None:
-    assert told(RESTART).evidence["paid_back_after"] == pytest.approx(146.4, abs=0.5)
-    assert "paid_back_after" not in told(replace(RESTART, after=rate(9.0))).evidence
-    assert "paid_back_after" not in told(replace(RESTART, cost=None)).evidence
+    assert restart_diagnosis(RESTART).evidence["paid_back_after"] == pytest.approx(146.4, abs=0.5)
+    assert "paid_back_after" not in restart_diagnosis(replace(RESTART, after=rate(9.0))).evidence
+    assert "paid_back_after" not in restart_diagnosis(replace(RESTART, cost=None)).evidence
 
 
 def test_one_task_is_the_subject_and_several_are_the_cluster() -> None:
-    assert told(RESTART).subject == "cluster"
-    assert told(replace(RESTART, tasks=("worker:1",))).subject == "worker:1"
+    assert restart_diagnosis(RESTART).subject == "cluster"
+    assert restart_diagnosis(replace(RESTART, tasks=("worker:1",))).subject == "worker:1"

@@ -181,6 +181,17 @@ def test_two_whose_inputs_become_slow_one_after_the_other_are_both_named_while_b
     assert stragglers(found[-1])["worker:1"].evidence["slowdown"] == pytest.approx(0.1 / 0.05, rel=0.15)
 
 
+def test_of_inputs_without_python_nobody_is_named(diagnostician: Make) -> None:
+    class Native(Input):
+        def python(self, _now: float) -> float:
+            return 0.0
+
+    found = watched(diagnostician, Native(0.06), Native(0.001))
+    assert not any(stragglers(each) for each in found)
+    found = watched(diagnostician, Input(0.06), Native(0.001))
+    assert first_named(found, "worker:0") <= 12
+
+
 def test_calls_beside_each_other_count_as_often_as_they_make_a_batch(diagnostician: Make) -> None:
     """Four calls of 0.24 s beside each other make a batch each 60 ms, four of 0.12 s one each 30 ms."""
 

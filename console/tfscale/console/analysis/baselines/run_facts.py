@@ -189,11 +189,11 @@ class RunIdentity:
         hosts = [self._described[name].host if name in self._described else name for name in tasks]
         shared = Counter(hosts)
         kinds = Counter((*self._hardware[name], shared[host]) for name, host in zip(tasks, hosts, strict=True))
-        told = {
+        counted = {
             f"{cores} cores, {_gpu_names(gpus)}, {sharing} a host": number
             for (cores, gpus, sharing), number in sorted(kinds.items())
         }
-        return "; ".join(told if len(told) == 1 else (f"{number} x {kind}" for kind, number in told.items()))
+        return "; ".join(counted if len(counted) == 1 else (f"{number} x {kind}" for kind, number in counted.items()))
 
 
 def _gpu_names(gpus: Sequence[str]) -> str:

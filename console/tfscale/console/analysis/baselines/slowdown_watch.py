@@ -305,7 +305,7 @@ def _describe(
     factor = f" ({times(took / before)})" if took < _SAYS_MUCH * before else ""
     cost = max(0.0, float(now[: reference.parts].sum() - usual.sum())) / float(now.sum())
     slower = float(now[: reference.parts].sum()) / float(usual.sum())
-    told = [*changes(reference.baseline.facts, identity.facts)]
+    changed = [*changes(reference.baseline.facts, identity.facts)]
     sentence = f"since {clock(begin)} {name} has taken {step_time(took)} a step, {step_time(before)} {reference.before}"
     sentence += f"{factor}{follows}."
     evidence: Evidence = {
@@ -316,23 +316,23 @@ def _describe(
         "before": reference.before,
         "cause": _CAUSES.get(part, "unknown"),
     }
-    if told:
-        evidence["changed"] = "; ".join(told)
+    if changed:
+        evidence["changed"] = "; ".join(changed)
     if reference.has_other_work:
         is_sure = reference.baseline.facts.work != identity.facts.work
-        sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(told)}."
+        sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(changed)}."
         return Diagnosis("slowdown", CLUSTER, begin, None, "info", sentence, evidence=evidence)
     loser = "The cluster" if workers > 1 else subject
-    sentence += f"{_since(reference, told, identity)} {loser} loses {cost:.0%}."
+    sentence += f"{_since(reference, changed, identity)} {loser} loses {cost:.0%}."
     evidence["cost"] = cost
     severity = "critical" if took >= 4 * before and cost >= 0.5 else "serious" if cost >= 0.33 else "warning"
     return Diagnosis("slowdown", CLUSTER, begin, None, severity, sentence, evidence=evidence)
 
 
-def _since(reference: _Reference, told: Sequence[str], identity: Identity) -> str:
+def _since(reference: _Reference, changed: Sequence[str], identity: Identity) -> str:
     """Return the sentence about what has changed since the baseline, empty where nothing is known of that."""
-    if told:
-        return f" Changed since: {'; '.join(told)}."
+    if changed:
+        return f" Changed since: {'; '.join(changed)}."
     if reference.before != "before" and is_all_known(reference.baseline.facts) and is_all_known(identity.facts):
         return " Versions, command, hosts and batch are the same."
     return ""

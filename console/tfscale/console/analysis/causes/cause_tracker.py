@@ -88,12 +88,12 @@ class CauseTracker:
             if (case := _case_of(stragglers[name], groups, tasks, samples)) is not None:
                 tracked.update(explain(case), case.figures)
         self._renew_figures(groups)
-        told = {
+        explained = {
             straggler.subject: straggler
             for each in told_together(list(stragglers.values()))
             for straggler in with_causes(each, [self._tracked[one.subject].cause for one in each], now)
         }
-        return [told[each.subject] if each.kind == "straggler" else each for each in diagnoses]
+        return [explained[each.subject] if each.kind == "straggler" else each for each in diagnoses]
 
     def _renew_figures(self, groups: Sequence[Compared]) -> None:
         """Update the causes of stragglers that were measured anew and whose turn it is not, from the figures alone."""

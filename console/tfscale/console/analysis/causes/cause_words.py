@@ -53,6 +53,6 @@ def _likely(subjects: Sequence[str], causes: Sequence[Cause]) -> str:
             having.setdefault(cause.clause, []).append(subject)
     if len(having) == 1 and len(next(iter(having.values()))) == len(subjects):
         return f" Likely cause{' of each' if len(subjects) > 1 else ''}: {next(iter(having))}."
-    told = [f"{clause} ({names_of(having[clause])})" for clause in list(having)[:_MOST_CLAUSES]]
-    told += [f"{len(having) - _MOST_CLAUSES} more"] if len(having) > _MOST_CLAUSES else []
-    return f" Likely causes: {'; '.join(told)}." if told else ""
+    clauses = [f"{clause} ({names_of(having[clause])})" for clause in list(having)[:_MOST_CLAUSES]]
+    clauses += [f"{len(having) - _MOST_CLAUSES} more"] if len(having) > _MOST_CLAUSES else []
+    return f" Likely causes: {'; '.join(clauses)}." if clauses else ""

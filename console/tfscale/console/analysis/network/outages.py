@@ -46,7 +46,7 @@ class Outage:
         return STOPPED if self.how else NETWORK
 
     @property
-    def told(self) -> str:
+    def clause(self) -> str:
         """Clause about it."""
         since = f"since {clock(self.begin)}"
         when = since if self.end is None else f"from {clock(self.begin)} to {clock(self.end)}"
@@ -103,15 +103,15 @@ class Outages:
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
         """Return the crashes; all crashes that followed from one outage become one crash, which names the outage."""
-        told: list[Diagnosis] = []
+        explained: list[Diagnosis] = []
         followed: dict[int, list[Diagnosis]] = {}
         for crash in crashes:
             number = self._outage_of(crash)
             if number is None:
-                told.append(crash)
+                explained.append(crash)
             else:
                 followed.setdefault(number, []).append(crash)
-        return told + [_describe(self._with_others(number), all_of_it) for number, all_of_it in followed.items()]
+        return explained + [_describe(self._with_others(number), all_of_it) for number, all_of_it in followed.items()]
 
     def _with_others(self, number: int) -> Sequence[Outage]:
         """Return an outage; of a stopped process all that were stopped beside it in the same way, by task."""
@@ -132,10 +132,10 @@ def _overlap(one: Outage, other: Outage) -> bool:
     )
 
 
-def _told(outages: Sequence[Outage]) -> str:
+def _clause_of(outages: Sequence[Outage]) -> str:
     """Return the clause about an outage, or about processes that were stopped at the same time."""
     if len(outages) == 1:
-        return outages[0].told
+        return outages[0].clause
     names, begin = listing([each.task for each in outages]), clock(min(each.begin for each in outages))
     ends = [each.end for each in outages if each.end is not None]
     if len(ends) < len(outages):
@@ -157,7 +157,7 @@ def _describe(outages: Sequence[Outage], crashes: Sequence[Diagnosis]) -> Diagno
     return replace(
         first,
         subject=outage.task,
-        sentence=f"{_told(outages)}; {listing(ended)} ended of that",
+        sentence=f"{_clause_of(outages)}; {listing(ended)} ended of that",
         evidence=evidence,
     )
 

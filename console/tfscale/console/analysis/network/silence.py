@@ -62,7 +62,7 @@ class SilenceWatch(Detector):
         tasks, now = view.by_name, view.now
         lost = [task for task in tasks.values() if task.since is not None and not task.up]
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
-        found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
+        found = [finding for task in lost if (finding := self._about_lost(task, tasks)) is not None]
         self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
         found += self._about_reached(self._deaf_pairs(tasks))
         self.outages.note_cut_off([each for each in found if each.kind == "cut_off"], now)
@@ -83,21 +83,21 @@ class SilenceWatch(Detector):
         """Say what others hear of a task that the console does not reach; None while that is not known."""
         speaker, known = self._speaker[task.name], self._lost[task.name]
         heard = {
-            name: (self._newest[name][0], told)
+            name: (self._newest[name][0], answer)
             for name in self._greeters[speaker]
-            if name in self._newest and tasks[name].up and (told := self._heard(name).get(speaker)) is not None
+            if name in self._newest and tasks[name].up and (answer := self._heard(name).get(speaker)) is not None
         }
         begin = task.since or 0.0
         for name, (at, _) in heard.items():
             known.setdefault(name, at)
-        if hearing := [name for name, (at, told) in heard.items() if _is_since(told.heard, known[name], at)]:
+        if hearing := [name for name, (at, answer) in heard.items() if _is_since(answer.heard, known[name], at)]:
             hears = "hears" if len(hearing) == 1 else "hear"
             return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
-        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
+        silent = [answer.reached for at, answer in heard.values() if answer.reached and is_missed(answer, at)]
         is_silent = bool(silent) and len(silent) == len(heard)
         if task.has_left and not is_silent:
             return _left(task.name, begin)
-        if reaching := [name for name, (at, told) in heard.items() if _is_since(told.reached, known[name], at)]:
+        if reaching := [name for name, (at, answer) in heard.items() if _is_since(answer.reached, known[name], at)]:
             if task.at is None:
                 return _never_heard(task.name, begin, reaching)
             return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
@@ -107,10 +107,10 @@ class SilenceWatch(Detector):
         """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
         since: dict[frozenset[str], float] = {}
         for name, (at, misses, _) in self._newest.items():
-            for told in self._heard(name).values() if misses and tasks[name].up else ():
-                if is_missed(told, at) and told.task in tasks and tasks[told.task].up:
-                    pair = frozenset((self._speaker[name], told.task))
-                    since[pair] = max(told.reached or 0.0, since.get(pair, 0.0))
+            for answer in self._heard(name).values() if misses and tasks[name].up else ():
+                if is_missed(answer, at) and answer.task in tasks and tasks[answer.task].up:
+                    pair = frozenset((self._speaker[name], answer.task))
+                    since[pair] = max(answer.reached or 0.0, since.get(pair, 0.0))
         return since
 
     def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
@@ -130,12 +130,12 @@ class SilenceWatch(Detector):
 
     def _heard(self, name: str) -> Mapping[str, Neighbour]:
         host = self._newest[name][2].host
-        return {told.task: told for told in host.neighbours} if host else {}
+        return {answer.task: answer for answer in host.neighbours} if host else {}
 
 
-def is_missed(told: Neighbour, at: float) -> bool:
+def is_missed(answer: Neighbour, at: float) -> bool:
     """Decide whether a host that answered before does not any more, in a frame of this time."""
-    return told.reached is not None and at - told.reached > UNHEARD
+    return answer.reached is not None and at - answer.reached > UNHEARD
 
 
 def _is_since(answered: float | None, lost: float, at: float) -> bool:

@@ -74,7 +74,7 @@ class SlowLinks(Detector):
         self._newest: dict[str, tuple[float, float, Counters]] = {}
         """Of each task: time of its newest frame, share in which its busiest link was busy, counters."""
         self._links: dict[_Key, LinkMemory] = {}
-        self._told: dict[_Key, Diagnosis] = {}
+        self._findings: dict[_Key, Diagnosis] = {}
         """Newest diagnosis of each link that is named."""
 
     def observe(self, task: str, frame: Frame) -> None:
@@ -88,24 +88,26 @@ class SlowLinks(Detector):
         """Return one open `slow_link` for each task with a way to a peer that is slow or lossy."""
         fresh = self._read()
         figures = {key: link.figures() for key, link in self._links.items()}
-        most = max((told.sent for told in figures.values()), default=0.0)
+        most = max((each.sent for each in figures.values()), default=0.0)
         least = max(_LEAST_RATE, _LEAST_SHARE * most)
-        carrying = {key: told for key, told in figures.items() if told.is_answered and told.sent >= least}
+        carrying = {key: each for key, each in figures.items() if each.is_answered and each.sent >= least}
         found: dict[str, Diagnosis] = {}
         for key, own in sorted(carrying.items(), key=lambda item: item[1].speed):
-            link, others = self._links[key], [told for other, told in carrying.items() if other != key]
+            link, others = self._links[key], [each for other, each in carrying.items() if other != key]
             if others and key[0] in fresh:
                 _follow(link, _Compared(own, others))
             if others and link.is_named:
                 found.setdefault(key[0], self._tell(key, link, _Compared(own, others)))
-        self._told = {key: told for key, told in self._told.items() if key in self._links and self._links[key].is_named}
+        self._findings = {
+            key: finding for key, finding in self._findings.items() if key in self._links and self._links[key].is_named
+        }
         return list(found.values())
 
     def _tell(self, key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
         """Return what holds; while it is to be seen whether the link is well again, what held last."""
-        if link.in_a_row == 0 or key not in self._told:
-            self._told[key] = _describe(key, link, compared, self._is_heard(key[1], link.at))
-        return self._told[key]
+        if link.in_a_row == 0 or key not in self._findings:
+            self._findings[key] = _describe(key, link, compared, self._is_heard(key[1], link.at))
+        return self._findings[key]
 
     def _is_heard(self, receiver: str, at: float) -> bool:
         """Decide whether a receiver's agent tells of its own links, which may be what holds up the answers."""
@@ -124,8 +126,8 @@ class SlowLinks(Detector):
             host = counters.host
             if host is not None and at > read_at.get(name, 0.0):
                 fresh.add(name)
-                for told in host.links:
-                    self._links.setdefault((name, told.peer), LinkMemory()).add(at, told)
+                for peer_link in host.links:
+                    self._links.setdefault((name, peer_link.peer), LinkMemory()).add(at, peer_link)
         return fresh
 
     def _is_there(self, key: _Key, link: LinkMemory) -> bool:

@@ -24,7 +24,7 @@ from tfscale.console.analysis.restarts.pending_restart import (
     idle_seconds,
     why_not_compared,
 )
-from tfscale.console.analysis.restarts.restart_words import MeasuredRestart, told
+from tfscale.console.analysis.restarts.restart_words import MeasuredRestart, restart_diagnosis
 from tfscale.console.analysis.restarts.step_rate import LEAST_BLOCKS, RateHistory, StepRate
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.newest_steps import ALL, NewestSteps
@@ -57,7 +57,7 @@ class RestartWatch(Detector):
 
     def __init__(self, tasks: Sequence[ObservedTask]) -> None:
         self._tasks = tuple(task for task in tasks if task.task.role in _TRAINING)
-        self._told_by = _reporters(self._tasks)
+        self._reporting = _reporters(self._tasks)
         self._steps: NewestSteps | None = None
         """The newest steps as they were seen last; None while nothing of before is known."""
         self._came = 0.0
@@ -98,7 +98,7 @@ class RestartWatch(Detector):
             for task in self._tasks
             if (status := task.status) is not None and status.state is not TaskState.RUNNING
         }
-        if stopped and _has_finished(self._told_by):
+        if stopped and _has_finished(self._reporting):
             self._steps = None
             return []
         if before is None or _is_other_program(before, steps):
@@ -107,7 +107,7 @@ class RestartWatch(Detector):
         self._note_stops(stopped)
         anew = _anew(before, steps)
         ends, is_whole = _fresh(before, steps, anew)
-        is_heard = any(not task.running or not task.is_silent(known.now) for task in self._told_by)
+        is_heard = any(not task.running or not task.is_silent(known.now) for task in self._reporting)
         self._is_sure &= is_heard or len(ends) > 0
         if anew and not (self._is_sure and is_whole and math.isfinite(before.end)):
             self._begin(steps, known.now)
@@ -122,7 +122,7 @@ class RestartWatch(Detector):
         if len(ends) and self._stopped == frozenset(stopped) and not (stopped and ALL in steps.paces):
             self._note_circumstances(known)
         self._stopped = frozenset(stopped)
-        return self._told(known)
+        return self._measured(known)
 
     def _begin(self, steps: NewestSteps, now: float) -> None:
         """Begin anew: of what was before nothing is known, or it is over."""
@@ -220,7 +220,7 @@ class RestartWatch(Detector):
             # At the first steps some agents may not have been heard yet.
             self._attempts = self._present()
 
-    def _told(self, known: Circumstances) -> list[Diagnosis]:
+    def _measured(self, known: Circumstances) -> list[Diagnosis]:
         """Return the restart once the steps after it are measured."""
         pending, steps, after = self._pending, self._steps, self._blocks.rate()
         if pending is None or steps is None or after is None or known.now < pending.since + WARM_UP + _MEASURED:
@@ -252,7 +252,7 @@ class RestartWatch(Detector):
             changed=changed,
             reason=next((task.status.reason for task in restarted.values() if task.status), ""),
         )
-        return [told(measured)]
+        return [restart_diagnosis(measured)]
 
 
 def _reporters(tasks: Sequence[ObservedTask]) -> Sequence[ObservedTask]:

@@ -86,7 +86,7 @@ class MeasuredRestart:
     """The reason that the agent gives for the start."""
 
 
-def told(restart: MeasuredRestart) -> Diagnosis:
+def restart_diagnosis(restart: MeasuredRestart) -> Diagnosis:
     """Return the diagnosis, which is over."""
     subject = restart.tasks[0] if len(restart.tasks) == 1 else CLUSTER
     change = None if restart.why_not_compared or not restart.before else Change.between(restart.before, restart.after)

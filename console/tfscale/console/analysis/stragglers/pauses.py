@@ -129,11 +129,11 @@ class PauseWatch:
 
     def diagnose(self, stragglers: Container[str]) -> list[Diagnosis]:
         """Return the subjects, but for the `stragglers`, whose pauses cost much now."""
-        told = {
+        costs = {
             subject: cost for subject in self._pauses if (cost := self._cost(subject)) and subject not in stragglers
         }
-        self._open = {subject: self._open.get(subject, self._begin(subject)) for subject in told}
-        return [self._describe(subject, cost) for subject, cost in told.items()]
+        self._open = {subject: self._open.get(subject, self._begin(subject)) for subject in costs}
+        return [self._describe(subject, cost) for subject, cost in costs.items()]
 
     def _cost(self, subject: str) -> float | None:
         """Return the share of the newest time that a subject's pauses cost; None where they are not told."""

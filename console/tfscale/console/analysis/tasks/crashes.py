@@ -164,8 +164,8 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
         rest = [other for other in others if other.task != first.named]
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
-    told = [failure for failure in lost if failure.task != subject] or lost
-    return _crash(subject, first, lost, f"{what}; {_ends(told)} at {clock(first.at)}, {_peers_gone(told)}")
+    ended = [failure for failure in lost if failure.task != subject] or lost
+    return _crash(subject, first, lost, f"{what}; {_ends(ended)} at {clock(first.at)}, {_peers_gone(ended)}")
 
 
 def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, str] | None:
@@ -260,11 +260,11 @@ def _rest(first: Failure, others: Sequence[Failure]) -> str:
     alike = [failure for failure in others if _is_alike(first, failure)]
     own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
     rest = [failure for failure in others if failure not in (*alike, *own)]
-    told = f"; {_together(first, alike)}, for the same reason" if alike else ""
-    told += "".join(f"; {_together(first, [failure])}{_why(failure)}" for failure in own[:_MOST_REASONS])
+    clauses = f"; {_together(first, alike)}, for the same reason" if alike else ""
+    clauses += "".join(f"; {_together(first, [failure])}{_why(failure)}" for failure in own[:_MOST_REASONS])
     if more := own[_MOST_REASONS:]:
-        told += f"; {_together(first, more)}, for reasons of their own"
-    return f"{told}; {_together(first, rest)}, {_peers_gone(rest)}" if rest else told
+        clauses += f"; {_together(first, more)}, for reasons of their own"
+    return f"{clauses}; {_together(first, rest)}, {_peers_gone(rest)}" if rest else clauses
 
 
 def _has_own_reason(failure: Failure) -> bool:

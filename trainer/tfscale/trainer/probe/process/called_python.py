@@ -66,13 +66,13 @@ class CalledPython:
     def per_step(self, steps: int) -> float | None:
         """Return the seconds of calls for each step, over the newest seconds; `steps` have been made up to now.
 
-        None without calls, and where a store of the program's own may hide how long its input takes.
+        None before they are enough, and where a store of the program's own may hide how long its input takes.
         """
         now = time.monotonic()
         with self._lock:
             seconds = self._seconds + sum(now - begin for begin in list(self._begun.values()))
             newest = _Read(now, self._calls, seconds, steps)
-        if not seconds or not steps:
+        if not steps:
             return None
         # While no step is made, as in an evaluation or at the end, the input makes what is not used.
         if not self._reads or steps > self._reads[-1].steps:
