@@ -24,7 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Add the tests that needed a second run to the file that scripts/test prints in the end."""
     reran = [report.nodeid for report in terminalreporter.getreports("rerun")]
-    if "TFSCALE_RERUNS" in os.environ and reran:
+    is_worker = hasattr(terminalreporter.config, "workerinput")
+    if "TFSCALE_RERUNS" in os.environ and reran and not is_worker:
         with Path(os.environ["TFSCALE_RERUNS"]).open("a") as file:
             file.writelines(f"{name}\n" for name in reran)
 

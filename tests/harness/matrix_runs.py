@@ -163,7 +163,7 @@ class MatrixRuns:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the rows of the tests all of whose cases have run; a test that was asked for by its case has others."""
-        if not self._is_kept or session.config.option.collectonly:
+        if not self._is_kept or session.config.option.collectonly or hasattr(session.config, "workerinput"):
             return
         day, commit = datetime.now(UTC).date().isoformat(), _git(self._root, "rev-parse", "--short=10", "HEAD")
         rows, in_part = self._read(), {test_of(each) for each in session.config.args if "[" in each}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks

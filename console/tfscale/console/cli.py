@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
 
+import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once

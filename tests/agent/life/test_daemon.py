@@ -281,12 +281,12 @@ async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
 ) -> None:
     sample, failures = HostCollector.sample, 3
 
-    def failing(collector: HostCollector, task_pid: int | None) -> HostSample:
+    def failing(collector: HostCollector, task_pid: int | None, *, goes_on: bool) -> HostSample:
         nonlocal failures
         failures -= 1
         if failures >= 0:
             raise OSError(errno.EMFILE, "Too many open files")
-        return sample(collector, task_pid)
+        return sample(collector, task_pid, goes_on=goes_on)
 
     monkeypatch.setattr(HostCollector, "sample", failing)
     async with agent(settings_of(W0)):

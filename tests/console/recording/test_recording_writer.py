@@ -26,6 +26,15 @@ def test_a_rewind_is_not_recorded(tmp_path: Path) -> None:
     assert list(recording.events()) == [SecondPassed(1.0), SecondPassed(2.0)]
 
 
+def test_the_past_of_a_console_that_came_late_is_recorded_too(tmp_path: Path) -> None:
+    writer = RecordingWriter(tmp_path / "late", SPEC, fakes.NOW)
+    for ago in (60.0, 30.0):
+        writer.write(SecondPassed(fakes.NOW - ago))
+        writer.flush()
+    writer.close()
+    assert [event.at for event in Recording(tmp_path / "late").events()] == [fakes.NOW - 60, fakes.NOW - 30]
+
+
 def test_nothing_is_written_over_and_a_full_disk_is_said(tmp_path: Path) -> None:
     path = record(tmp_path / "a", [SecondPassed(1.0)], SPEC)
     with pytest.raises(UsageError, match="is there already"):

@@ -63,7 +63,7 @@ def test_a_command_prints_what_the_page_shows(command: str) -> None:
             assert re.findall(r'"task":"[^"]+"', looked.stdout) == tasks, looked.stderr
             assert shape(looked.stdout)[1:] == shape(lines)[1:]
             if "--slow" in command:
-                assert re.search("worker:1 is .* slower .* in input", looked.stdout.splitlines()[0])
+                assert re.search("worker:1 has been slow .*waiting for data", looked.stdout.splitlines()[0])
         result, rest = run.communicate(timeout=150)
         assert run.returncode == 0, rest
     assert shape(told + rest + result) == shape(expected)

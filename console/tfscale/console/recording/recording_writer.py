@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ class RecordingWriter:
         self._writing = threading.Lock()
         self._known_links: dict[tuple[type, Task], Event] = {}
         self._remember(known_links)
-        self._chapter_ends = begun
+        self._chapter_ends = -math.inf
         self._budget = RecordingBudget(begun, len(spec.tasks))
         header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
         self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))

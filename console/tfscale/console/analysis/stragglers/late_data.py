@@ -17,8 +17,9 @@ from tfscale.console.analysis.stragglers.straggler_rule import Rule, Verdict
 _UNEQUAL = 0.15
 """Gain from which on the input's own Python shows that a worker's input is slower than that of the others.
 
-A first and a last call that are in the window in part move the share of each by up to a tenth, so that with 0.1 equal
-inputs of seconds a batch could be named; with 0.3 an input that takes a third longer would not be.
+A first and a last call that are in the window in part move the seconds of each by up to a tenth, so that with 0.1 equal
+inputs of seconds a batch could be named; with 0.3 an input that takes a third longer would not be. Of two generators of
+30 ms (tests/e2e/causes/test_input_bound.py) the same was told throughout, of 20 and 80 ms 20.2 and 79.1 ms.
 """
 
 
