@@ -36,7 +36,7 @@ class MeasuredGroup:
     """Empty where the file has no groups."""
     workers: tuple[Task, ...]
     step: NDArray[np.int64]
-    """(k,) as the file numbers them, rising."""
+    """(k,) numbers of the steps in the file, rising."""
     phases: NDArray[np.float32]
     """(5, k, n) seconds in the order of PHASES, NaN unknown."""
 

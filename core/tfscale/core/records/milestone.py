@@ -17,7 +17,7 @@ class Milestone:
     at: Time
     status: TaskStatus
     unheard: tuple[str, ...] = ()
-    """Tasks whose hosts do not answer this one's any more."""
+    """Tasks on hosts that no longer answer this task's host."""
 
     @classmethod
     def of(cls, frame: Frame) -> Milestone:

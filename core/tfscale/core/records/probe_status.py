@@ -15,7 +15,7 @@ class ProbeState(StrEnum):
     MEASURING = "measuring"
     DISABLED = "disabled"
     ABSENT = "absent"
-    """No process of the task will load the probe, as its agent has found; the message says why."""
+    """State of a task whose processes load no probe, as its agent has found; the message says why."""
 
 
 class ActivityKind(StrEnum):

@@ -123,7 +123,7 @@ def _newest(areas: Sequence[Area]) -> float | None:
 
 
 def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[Chart]:
-    """Return the charts for which anything is known."""
+    """Return the charts with at least one known number."""
     colours = appearance.palette.parts
 
     def column(values: NDArray[np.floating]) -> NDArray[np.floating]:
