@@ -176,13 +176,68 @@ asyncio.run(main())
 async def test_a_shim_outlives_its_agent_and_is_adopted(spec: TaskSpec) -> None:
     pid = await leave_behind(spec)
     supervisor = Supervisor(spec, History())
-    adopted = await supervisor.adopt(7, 1)
+    await supervisor.adopt(7, 1)
+    adopted = await supervisor.started()
     assert (adopted.state, adopted.pid, adopted.generation) == (TaskState.RUNNING, pid, 7)
     assert adopted.restarted_for == "worker:1"
     status = await supervisor.stop("because")
     assert status.restarted_for == "worker:1"
     assert status.exit is not None
     assert (status.exit.signal, status.exit.requested) == (signal.SIGTERM, True)
+
+
+SLOW_DISK = """
+import sys, time
+sys.path.insert(0, {root!r})
+from tfscale.agent.supervision import shim, state_file
+write = state_file.StateFile.write
+def write_late(file, text, *, is_last):
+    time.sleep(0.5 * (b"task_pid" in text))
+    write(file, text, is_last=is_last)
+state_file.StateFile.write = write_late
+shim.main()
+"""
+"""A shim whose disk takes half a second for each state from that of the started task on."""
+
+
+@pytest.fixture
+async def early(spec: TaskSpec, monkeypatch: pytest.MonkeyPatch) -> tuple[TaskStatus, Supervisor]:
+    """Return a task that runs, and a supervisor that adopted it before its state on disk said so."""
+    monkeypatch.setattr("tfscale.agent.supervision.shim_process._PROGRAM", SLOW_DISK)
+    started = await Supervisor(spec, History()).start(launch())
+    next_one = Supervisor(spec, History())
+    assert (await next_one.adopt(1, 1)).state is TaskState.STARTING
+    return started, next_one
+
+
+async def test_an_adopted_start_becomes_the_task_once_the_disk_tells_it(early: tuple[TaskStatus, Supervisor]) -> None:
+    """After a hand-over at once after the start, the next agent showed no task, and did not end in 20 s."""
+    started, supervisor = early
+    async with asyncio.timeout(10):
+        adopted = await supervisor.started()
+        assert (adopted.state, adopted.pid) == (TaskState.RUNNING, started.pid)
+        await supervisor.stop("because")
+
+
+async def test_an_adopted_start_is_stopped_once_it_is_over(early: tuple[TaskStatus, Supervisor]) -> None:
+    _, supervisor = early
+    async with asyncio.timeout(10):
+        status = await supervisor.stop("at once")
+    assert (status.exit and status.exit.signal, status.reason) == (signal.SIGTERM, "at once")
+
+
+async def test_a_shim_that_ends_while_its_state_is_awaited_is_nothing_to_adopt(spec: TaskSpec) -> None:
+    first = Supervisor(spec, History())
+    await first.start(launch())
+    shim = shim_pid(spec)
+    await until(lambda: '"task_pid"' in spec.state.read_text())  # it writes no state after that
+    spec.state.unlink()
+    adopting = asyncio.create_task(Supervisor(spec, History()).adopt(1, 1))
+    await asyncio.sleep(0.1)
+    os.kill(shim, signal.SIGKILL)
+    async with asyncio.timeout(5):
+        assert (await adopting).state is TaskState.PENDING
+    assert (await first.ended()).state is TaskState.LOST
 
 
 @pytest.mark.usefixtures("source_roots")

@@ -70,6 +70,7 @@ class Supervisor:
         self._received = b""
         self._request: tuple[signal.Signals, str] | None = None
         """Signal and reason of the newest request to end the task."""
+        self._polling: asyncio.Task[None] | None = None
         self._concluding: asyncio.Task[None] | None = None
         self._is_shim_stopped = False
         self._why_ended = ""
@@ -134,8 +135,7 @@ class Supervisor:
         SupervisionError when the process that holds the shim's lock starts no task, or unless `any_command` is given a
         task of another command, and DiskHangs.
         """
-        if await self._files.call(lambda: _is_locked(self._spec.lock)):
-            living = await self._living_shim()
+        if (living := await self._living_shim()) is not None:
             if other := other_command(self._spec, living.argv, living.directory):
                 self._warn_of_other(living, other, any_command)
             self._take_over(living)
@@ -166,6 +166,15 @@ class Supervisor:
         )
         self._watch_process(state.shim_pid)
         self._apply(state)
+        if self._status.state is TaskState.STARTING:
+            self._polling = asyncio.create_task(self._poll())
+
+    async def _poll(self) -> None:
+        """Read the state of an adopted shim until it has started its task: its pipe ended with the earlier agent."""
+        while self._status.state is TaskState.STARTING:
+            if (state := await self._own_written_state()) is not None:
+                self._apply(state)
+            await asyncio.sleep(_ADOPTION_POLL)
 
     async def _inherit(self, state: ShimState) -> None:
         self._state = state
@@ -249,11 +258,10 @@ class Supervisor:
             await self._changed.wait()
         return self._status
 
-    async def _living_shim(self) -> ShimState:
-        """Return the state of the shim that holds the lock, once that has written it."""
+    async def _living_shim(self) -> ShimState | None:
+        """Return the state of the shim that holds the lock, once that has written it; None once nobody holds it."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
-        state = None
-        while asyncio.get_running_loop().time() < deadline:
+        while await self._files.call(lambda: _is_locked(self._spec.lock)):
             state = await self._written_state()
             if (
                 state is not None
@@ -261,13 +269,19 @@ class Supervisor:
                 and state.boot == sessions.boot_id()
             ):
                 return state
+            if asyncio.get_running_loop().time() >= deadline:
+                raise self._not_adopted(state)
             await asyncio.sleep(_ADOPTION_POLL)
-        if state is None:
-            raise SupervisionError(
-                f"this task runs, but its state in {self._spec.state} is missing or damaged: it is left as it is; put "
-                f"the file back to have it adopted, or end the process that holds {self._spec.lock}"
-            )
-        raise SupervisionError(f"a process holds {self._spec.lock} but is no shim: end it, then start the agent again")
+        return None
+
+    def _not_adopted(self, state: ShimState | None) -> SupervisionError:
+        lock = self._spec.lock
+        if state is not None:
+            return SupervisionError(f"a process holds {lock} but is no shim: end it, then start the agent again")
+        return SupervisionError(
+            f"this task runs, but its state in {self._spec.state} is missing or damaged: it is left as it is; put "
+            f"the file back to have it adopted, or end the process that holds {lock}"
+        )
 
     def _begin(self, generation: int, attempt: int, reason: Reason) -> None:
         self._request, self.is_end_unknown = None, False
@@ -333,11 +347,13 @@ class Supervisor:
 
     async def _final_state(self) -> ShimState | None:
         if self._state is None or self._state.ended is None:
-            written = await self._written_state()
-            own = (self._status.generation, self._status.attempt)
-            if written is not None and (written.generation, written.attempt) == own:
-                self._state = written
+            self._state = await self._own_written_state() or self._state
         return self._state
+
+    async def _own_written_state(self) -> ShimState | None:
+        """Return the state on disk if it is that of the newest start."""
+        state, own = await self._written_state(), (self._status.generation, self._status.attempt)
+        return state if state is not None and (state.generation, state.attempt) == own else None
 
     async def _written_state(self) -> ShimState | None:
         """Return the state on disk; None where there is none, or while the disk hangs."""

@@ -14,7 +14,7 @@ from tfscale.core.wire.json_records import Json, encode
 PATIENCE = 6.0
 """Seconds to wait for agents that do not answer, from the first snapshot on that is not outdated."""
 CATCHING_UP = 60.0
-"""Seconds to go through what agents have kept: usual are 2, and a host whose cores are full takes ten times as long."""
+"""Seconds to go through what agents have kept: two tasks of ten minutes took 11 to 18 on two full cores."""
 NEWEST = 1.5
 """Age up to which a snapshot is the newest that there can be: it is taken within a second after the one before, and up
 to half a second late on a busy host."""

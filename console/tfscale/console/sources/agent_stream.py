@@ -45,8 +45,8 @@ PAST = 600.0
 LEAST_PAST = 60.0
 """Seconds of the past that are requested of any number of agents: rules about steps look back as far."""
 PAST_FRAMES = 6_000
-"""Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many takes
-some 2 s of a slow core, and a snapshot for a script (`--once`) shall be there within 5 s at 64 tasks."""
+"""Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many of
+64 tasks took 3.2 s of CPU, and a snapshot for a script (`--once`) shall be there within 5 s."""
 _VACANT = "vacant: the gang is placed on fewer workers"
 
 

@@ -31,15 +31,15 @@ _logger = logging.getLogger(__name__)
 ANSWER = 2.0
 """Seconds without any agent's next part of the past, after which the missing agents are not waited for.
 
-An answer within a continent takes 0.1 s; a longer wait would hold up the first headline for an agent that is not there.
+A shorter one would leave out the past of a busy agent; a longer one holds up the headline for one that is not there.
 """
 SILENCE = 3.0
 """Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
 by one.
 """
 _WAITING = 2048
-"""Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, 60 MB
-at 1,000 tasks of 100 steps a second. Fewer would not hold the pieces of two seconds."""
+"""Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, some
+60 MB at 1,000 tasks of 100 steps a second (reckoned). Fewer would not hold the pieces of two seconds."""
 _QUIET = 1.0
 """Seconds of catching up without a word about it, and between two words."""
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 
 DROP = 1.5
-"""Times as fast as now, from which on a training is no longer called healthy: rates of healthy runs differ by up to 1.3
-from minute to minute, and a link or an input that is slow costs more than 1.5."""
+"""Times as fast as now, from which on a training is no longer called healthy (reasoned, not tuned on runs): below, the
+drift of a busy host would take the word from runs that are well; above, a link that halves the rate would keep it."""
 _MINUTE = (50.0, 75.0)
 """Ages of the rates to compare with, seconds."""
 _NOW = 10.0
