@@ -14,6 +14,7 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
+from tfscale.core.records.task_status import Reason
 from tfscale.core.settings.precedence import Option
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
@@ -70,8 +71,8 @@ class AgentSettings:
     """Addresses of all agents of the process in the cluster file, where it has several."""
     gpus: tuple[str, ...] = ()
     """GPUs of the host by CUDA's names, which are divided among the tasks of these agents; empty without GPUs."""
-    start_reason: str = ""
-    """Reason of the command that has placed the task there, empty without one."""
+    start_reason: Reason | None = None
+    """Reason of the command that has placed the task there, None without one."""
     cluster_file: Path | None = None
     """File that `cluster` was read from."""
     ends_container: bool = False

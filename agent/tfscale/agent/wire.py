@@ -27,13 +27,16 @@ from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
 from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.records.schema import OLDEST_SCHEMA, SCHEMA_VERSION
 from tfscale.core.records.step_batch import PHASES, Coordinator
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.records.training import Training
+from tfscale.core.text import bounded
 from tfscale.core.validation import check_counts, check_subject
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
+MOST_REASON = 200
+"""Characters of a reason, which stands in frames, journals and logs."""
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
@@ -280,6 +283,12 @@ def health_name(identity: TaskIdentity) -> str:
 
 def watch_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, to=identity_message(to))
+
+
+def reason_record(message: agent_pb2.TasksRequest | agent_pb2.ApplyRequest | placement_pb2.PlaceRequest) -> Reason:
+    """Return the reason of a request; a console's order has it in words alone."""
+    restarted_for = "" if isinstance(message, agent_pb2.TasksRequest) else message.restarted_for
+    return Reason(bounded(message.reason, MOST_REASON), bounded(restarted_for, MOST_REASON))
 
 
 def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:

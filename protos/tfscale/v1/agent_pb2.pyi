@@ -742,11 +742,14 @@ class ApplyRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
     VERB_FIELD_NUMBER: _builtins.int
+    RESTARTED_FOR_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
     verb: Global___ApplyRequest.Verb.ValueType
     """the command that asks"""
+    restarted_for: _builtins.str
+    """as in TaskStatus"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -757,10 +760,11 @@ class ApplyRequest(_message.Message):
         reason: _builtins.str = ...,
         to: Global___TaskIdentity | None = ...,
         verb: Global___ApplyRequest.Verb.ValueType = ...,
+        restarted_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "restarted_for", b"restarted_for", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,10 +79,13 @@ class PlaceRequest(_message.Message):
     SEAT_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RESTARTED_FOR_FIELD_NUMBER: _builtins.int
     seat: _builtins.str
     placement: _builtins.str
     reason: _builtins.str
     """of the command that made it"""
+    restarted_for: _builtins.str
+    """as in TaskStatus"""
     @_builtins.property
     def to(self) -> _agent_pb2.TaskIdentity: ...
     def __init__(
@@ -92,10 +95,11 @@ class PlaceRequest(_message.Message):
         seat: _builtins.str = ...,
         placement: _builtins.str = ...,
         reason: _builtins.str = ...,
+        restarted_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["placement", b"placement", "reason", b"reason", "seat", b"seat", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["placement", b"placement", "reason", b"reason", "restarted_for", b"restarted_for", "seat", b"seat", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -169,6 +169,7 @@ class TaskStatus(_message.Message):
     EXIT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     RESTART_AT_FIELD_NUMBER: _builtins.int
+    RESTARTED_FOR_FIELD_NUMBER: _builtins.int
     state: Global___TaskState.ValueType
     generation: _builtins.int
     """one number for the whole cluster, issued once per restart of the gang"""
@@ -180,6 +181,8 @@ class TaskStatus(_message.Message):
     """why it is in this state, for people: "restarted from the console", ..."""
     restart_at: _builtins.float
     """When it is started again unasked, Unix seconds on the clock of its own host; absent while nobody is about to."""
+    restarted_for: _builtins.str
+    """slow task for whose sake `on_straggler` made this start; empty for any other reason"""
     @_builtins.property
     def exit(self) -> Global___Exit: ...
     def __init__(
@@ -193,10 +196,11 @@ class TaskStatus(_message.Message):
         exit: Global___Exit | None = ...,
         reason: _builtins.str = ...,
         restart_at: _builtins.float | None = ...,
+        restarted_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_restart_at", b"_restart_at", "_started", b"_started", "exit", b"exit", "pid", b"pid", "restart_at", b"restart_at", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_restart_at", b"_restart_at", "_started", b"_started", "attempt", b"attempt", "exit", b"exit", "generation", b"generation", "pid", b"pid", "reason", b"reason", "restart_at", b"restart_at", "started", b"started", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pid", b"_pid", "_restart_at", b"_restart_at", "_started", b"_started", "attempt", b"attempt", "exit", b"exit", "generation", b"generation", "pid", b"pid", "reason", b"reason", "restart_at", b"restart_at", "restarted_for", b"restarted_for", "started", b"started", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pid: _TypeAlias = _typing.Literal["pid"]  # noqa: Y015
     _WhichOneofArgType__pid: _TypeAlias = _typing.Literal["_pid", b"_pid"]  # noqa: Y015

@@ -11,7 +11,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.host_failures import HostFailures
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records.task_status import Exit, Stage, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, Reason, Stage, TaskState, TaskStatus
 
 
 class FakeMember:
@@ -27,6 +27,7 @@ class FakeMember:
         self.exit: Exit | None = None
         self.trouble = ""
         self.ended_for: Verb | None = None
+        self.reason = Reason()
 
     async def check(self, _generation: int, is_start: bool, /) -> None:
         if self.absent:
@@ -35,7 +36,7 @@ class FakeMember:
             raise GangError(f"{self.name} {self.trouble}")
 
     async def fence(
-        self, generation: int, _reason: str, unreachable: Callable[[str], None], verb: Verb, /
+        self, generation: int, _reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
     ) -> TaskStatus:
         await self._pass(unreachable)
         self.ended_for = verb
@@ -45,9 +46,9 @@ class FakeMember:
         self.journal.append(f"{self.name} stopped for {generation}")
         return TaskStatus(self.state, self.own)
 
-    async def run(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+    async def run(self, generation: int, reason: Reason, unreachable: Callable[[str], None], /) -> TaskStatus:
         await self._pass(unreachable)
-        self.own, self.state = generation, TaskState.RUNNING
+        self.own, self.state, self.reason = generation, TaskState.RUNNING, reason
         self.journal.append(f"{self.name} runs in {generation}")
         return TaskStatus(self.state, self.own)
 
@@ -101,7 +102,7 @@ WORKER_1 = (Task.parse("worker:1"),)
 
 
 async def test_a_restart_stops_all_before_it_starts_any(setup: Setup) -> None:
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     stages = await told(operation)
     assert stages[0] is Stage.PLANNED
     assert stages[-1] is Stage.DONE
@@ -112,7 +113,7 @@ async def test_a_restart_stops_all_before_it_starts_any(setup: Setup) -> None:
 
 
 async def test_progress_names_each_task_at_each_stage(setup: Setup) -> None:
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     seen = {(progress.stage, task) async for progress in operation.progress() for task in progress.tasks}
     for stage in (Stage.STOPPING, Stage.STOPPED, Stage.STARTING, Stage.RUNNING):
         assert {task for at, task in seen if at is stage} == set(setup.members)
@@ -120,7 +121,7 @@ async def test_progress_names_each_task_at_each_stage(setup: Setup) -> None:
 
 async def test_the_intent_is_on_disk_before_anything_is_touched(setup: Setup) -> None:
     setup.member("worker:0").gate.clear()
-    await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     intent = Journal(setup.path).entry.intent
     assert intent is not None
     assert (intent.verb, intent.generation, intent.starting) == ("restart", 2, False)
@@ -129,8 +130,9 @@ async def test_the_intent_is_on_disk_before_anything_is_touched(setup: Setup) ->
 
 
 @pytest.mark.parametrize("phase", ["stopping", "starting"])
-async def test_the_next_agent_of_the_lead_goes_on(setup: Setup, phase: str) -> None:
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+async def test_the_next_agent_of_the_lead_goes_on_with_the_same_reason(setup: Setup, phase: str) -> None:
+    reason = Reason("slow", restarted_for="worker:1")
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, reason, None)
     if phase == "stopping":
         setup.member("worker:2").gate.clear()
     async for progress in operation.progress():
@@ -143,13 +145,14 @@ async def test_the_next_agent_of_the_lead_goes_on(setup: Setup, phase: str) -> N
     assert heir._operation is not None
     assert (await told(heir._operation))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {2}
+    assert {member.reason for member in setup.members.values()} == {reason}
 
 
 async def test_a_second_restart_is_refused_while_one_is_under_way(setup: Setup) -> None:
     setup.member("worker:2").gate.clear()
-    first = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    first = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     with pytest.raises(Busy, match="generation 2 is under way"):
-        await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+        await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     setup.member("worker:2").gate.set()
     assert (await told(first))[-1] is Stage.DONE
 
@@ -158,7 +161,7 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = setup.member("worker:2")
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     peer.absent = True
     peer.gate.clear()
     assert (await told(operation))[-1] is Stage.FAILED
@@ -174,13 +177,13 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
 
 async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -> None:
     peer = setup.member("worker:2")
-    first = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    first = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     peer.absent = True
     peer.gate.clear()
     await told(first)
     peer.absent = False
     peer.gate.set()
-    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "again", None)))[-1] is Stage.DONE
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, Reason("again"), None)))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {3}
 
 
@@ -196,7 +199,7 @@ async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -
 async def test_a_start_is_done_only_when_its_tasks_have_lived_for_a_while(
     setup: Setup, state: TaskState, end: Exit | None, why: str | None
 ) -> None:
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     async for progress in operation.progress():
         if progress.stage is Stage.RUNNING and progress.tasks == (Task.parse("worker:2"),):
             setup.member("worker:2").state, setup.member("worker:2").exit = state, end
@@ -209,9 +212,9 @@ async def test_a_newer_command_does_not_wait_for_the_proof_of_a_start(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gang_module, "_PROOF", 60.0)
-    restart = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    restart = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     await restart.carried_out.wait()
-    stop = await setup.gang.command(Verb.STOP, WORKER_1, "", None)
+    stop = await setup.gang.command(Verb.STOP, WORKER_1, Reason(), None)
     stages = [(progress.stage, progress.message) async for progress in restart.progress()]
     assert stages[-1] == (Stage.DONE, "not watched for 60 s, since another command came")
     assert (await told(stop))[-1] is Stage.DONE
@@ -219,33 +222,33 @@ async def test_a_newer_command_does_not_wait_for_the_proof_of_a_start(
 
 async def test_the_expected_generation_is_compared(setup: Setup) -> None:
     with pytest.raises(Overtaken, match="generation 1, not 7"):
-        await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 7)
-    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
+        await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), 7)
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), 1)))[-1] is Stage.DONE
 
 
 async def test_two_at_once_give_one_restart(setup: Setup) -> None:
-    both = [setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1) for _ in range(2)]
+    both = [setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), 1) for _ in range(2)]
     outcomes = await asyncio.gather(*both, return_exceptions=True)
     assert sorted(type(each).__name__ for each in outcomes) == ["Operation", "Overtaken"]
 
 
 async def test_a_refusal_is_told_and_leaves_no_intent(setup: Setup) -> None:
     setup.member("worker:2").failure = Overtaken("worker:2 is in generation 9")
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     assert (await told(operation))[-1] is Stage.FAILED
     assert Journal(setup.path).entry.intent is None
     assert not any("runs" in line for line in setup.done)
 
 
 async def test_stop_fences_the_gang_and_starts_nothing(setup: Setup) -> None:
-    assert (await told(await setup.gang.command(Verb.STOP, WORKER_1, "", None)))[-1] is Stage.DONE
+    assert (await told(await setup.gang.command(Verb.STOP, WORKER_1, Reason(), None)))[-1] is Stage.DONE
     assert {member.state for member in setup.members.values()} == {TaskState.EXITED}
-    assert (await told(await setup.gang.command(Verb.START, WORKER_1, "", None)))[-1] is Stage.DONE
+    assert (await told(await setup.gang.command(Verb.START, WORKER_1, Reason(), None)))[-1] is Stage.DONE
     assert {(member.state, member.own) for member in setup.members.values()} == {(TaskState.RUNNING, 3)}
 
 
 async def test_start_leaves_what_runs_alone(setup: Setup) -> None:
-    assert await told(await setup.gang.command(Verb.START, WORKER_1, "", None)) == [Stage.DONE]
+    assert await told(await setup.gang.command(Verb.START, WORKER_1, Reason(), None)) == [Stage.DONE]
     assert setup.done == []
 
 
@@ -261,7 +264,7 @@ async def test_the_leads_cold_start_passes_every_peers_generation_and_takes_alon
 
 async def test_a_peer_that_is_ahead_is_overtaken(setup: Setup) -> None:
     setup.member("worker:2").known = 40
-    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), 1)))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {41}
 
 
@@ -270,7 +273,7 @@ async def test_a_command_that_cannot_be_carried_out_costs_nothing(setup: Setup, 
     setup.member("worker:2").absent = True
     setup.member("worker:0").trouble = "cannot be started"
     with pytest.raises(GangError, match=r"nothing was stopped, .*worker:2 does not answer") as caught:
-        await setup.gang.command(verb, WORKER_1, "slow", None)
+        await setup.gang.command(verb, WORKER_1, Reason("slow"), None)
     assert ("worker:0 cannot be started" in str(caught.value)) is (verb is Verb.RESTART)
     assert setup.done == [] and Journal(setup.path).entry.generation == 1
 
@@ -278,7 +281,7 @@ async def test_a_command_that_cannot_be_carried_out_costs_nothing(setup: Setup, 
 async def test_a_start_stops_nothing_that_runs(setup: Setup) -> None:
     setup.member("worker:1").state = TaskState.EXITED
     with pytest.raises(GangError, match="worker:0, worker:2 would have to begin anew: restart instead"):
-        await setup.gang.command(Verb.START, WORKER_1, "", None)
+        await setup.gang.command(Verb.START, WORKER_1, Reason(), None)
     assert setup.done == []
 
 
@@ -309,7 +312,7 @@ async def test_whoever_served_a_finished_chief_is_stopped(servers: Setup) -> Non
 
 async def test_a_finished_chief_waits_for_the_command_under_way(servers: Setup) -> None:
     servers.member("worker:1").gate.clear()
-    restart = await servers.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    restart = await servers.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
     finish = asyncio.create_task(servers.gang.finish())
     await asyncio.sleep(0.05)
     assert not finish.done()
@@ -332,9 +335,9 @@ class FakePlacer:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def hand_over(self, placement: str, reason: str, /) -> None:
+    async def hand_over(self, placement: str, reason: Reason, /) -> None:
         await self.gate.wait()
-        self.done.append(f"handed over {placement} ({reason})")
+        self.done.append(f"handed over {placement} ({reason.text})")
 
     def follow(self) -> None:
         self.done.append("followed")
@@ -353,7 +356,7 @@ async def test_a_move_stops_what_answers_then_tells_the_placement_and_starts_not
     moving(setup)
     setup.member("worker:1").absent = True
     living = (Task.parse("worker:0"), Task.parse("worker:2"))
-    operation = await setup.gang.move(living, "without worker:1", placement_in)
+    operation = await setup.gang.move(living, Reason("without worker:1"), placement_in)
     assert (await told(operation))[-1] is Stage.DONE
     await operation.carried_out.wait()
     assert sorted(setup.done[:2]) == ["worker:0 stopped for 2", "worker:2 stopped for 2"]
@@ -364,7 +367,7 @@ async def test_a_move_stops_what_answers_then_tells_the_placement_and_starts_not
 async def test_the_next_lead_hands_a_placement_over_that_the_last_one_could_not(setup: Setup) -> None:
     moving(setup).gate.clear()
     living = (Task.parse("worker:0"), Task.parse("worker:2"))
-    await setup.gang.move(living, "without worker:1", placement_in)
+    await setup.gang.move(living, Reason("without worker:1"), placement_in)
     await asyncio.sleep(0.1)
     await setup.gang.close()
     assert "followed" not in setup.done
@@ -380,7 +383,7 @@ async def test_a_move_costs_nothing_where_a_task_cannot_be_stopped(setup: Setup)
     moving(setup)
     setup.member("worker:2").absent = True
     with pytest.raises(GangError, match="worker:2 does not answer"):
-        await setup.gang.move(tuple(setup.members), "without nobody", placement_in)
+        await setup.gang.move(tuple(setup.members), Reason("without nobody"), placement_in)
     assert setup.done == []
 
 

@@ -10,7 +10,7 @@ from tfscale.agent.file_thread import FileThread
 async def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     assert journal.entry == JournalEntry()
-    intent = Intent("restart", ("worker:0", "worker:1"), 3, True, "slow")
+    intent = Intent("restart", ("worker:0", "worker:1"), 3, True, "slow", restarted_for="worker:1")
     await journal.update(generation=3, intent=intent)
     assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, intent=intent)
     await journal.update(intent=None, drained=True)

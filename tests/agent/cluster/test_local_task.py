@@ -17,7 +17,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
-from tfscale.core.records.task_status import TaskState
+from tfscale.core.records.task_status import Reason, TaskState
 
 
 @pytest.fixture
@@ -32,53 +32,53 @@ async def task(settings_of: Callable[..., AgentSettings], spec: TaskSpec) -> Asy
 
 
 async def test_a_task_is_started_once_in_a_generation(task: LocalTask) -> None:
-    first = await task.run(2, "test")
+    first = await task.run(2, Reason("test"))
     assert (first.state, first.generation, first.attempt) == (TaskState.RUNNING, 2, 1)
-    assert (await task.run(2, "test")).pid == first.pid
-    assert (await task.run(3, "test")).pid != first.pid
+    assert (await task.run(2, Reason("test"))).pid == first.pid
+    assert (await task.run(3, Reason("test"))).pid != first.pid
 
 
 async def test_a_request_that_is_sent_again_waits_for_the_start_of_the_first(task: LocalTask) -> None:
-    first = asyncio.create_task(task.run(2, "test"))
+    first = asyncio.create_task(task.run(2, Reason("test")))
     while (await task.status()).state is not TaskState.STARTING:  # noqa: ASYNC110
         await asyncio.sleep(0)
     first.cancel()
-    status = await task.run(2, "test")
+    status = await task.run(2, Reason("test"))
     assert (status.state, status.attempt) == (TaskState.RUNNING, 1)
 
 
 async def test_a_fence_ends_what_is_older_and_keeps_what_is_not(task: LocalTask) -> None:
-    await task.run(2, "test")
-    assert (await task.fence(2, "test")).state is TaskState.RUNNING
-    assert (await task.fence(3, "test")).state is TaskState.EXITED
+    await task.run(2, Reason("test"))
+    assert (await task.fence(2, Reason("test"))).state is TaskState.RUNNING
+    assert (await task.fence(3, Reason("test"))).state is TaskState.EXITED
     with pytest.raises(Overtaken, match="worker:1 is in generation 3, the request is for 2"):
-        await task.fence(2, "test")
+        await task.fence(2, Reason("test"))
 
 
 async def test_the_agents_own_start_yields_to_a_request_of_the_lead(task: LocalTask) -> None:
-    await task.fence(5, "test")
-    await task.join(1, "test")
+    await task.fence(5, Reason("test"))
+    await task.join(1, Reason("test"))
     assert (await task.generation(), (await task.status()).state) == (5, TaskState.PENDING)
 
 
 @pytest.mark.parametrize("generation", [0, 1 << 21, (1 << 64) - 1])
 async def test_a_generation_far_ahead_is_refused_and_harms_nothing(task: LocalTask, generation: int) -> None:
-    first = await task.run(1, "test")
+    first = await task.run(1, Reason("test"))
     for ask in (task.fence, task.run):
         with pytest.raises(GangError, match=f"the request is for {generation}"):
-            await ask(generation, "test")
+            await ask(generation, Reason("test"))
     assert (await task.status(), await task.generation()) == (first, 1)
 
 
 async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
-    await task.run(1, "test")
+    await task.run(1, Reason("test"))
     await task.drain()
     with pytest.raises(Leaving, match="is ending: start it again"):
-        await task.run(2, "test")
+        await task.run(2, Reason("test"))
 
 
 async def test_a_start_under_way_is_ended_with_its_agent(task: LocalTask) -> None:
-    starting = asyncio.create_task(task.run(1, "test"))
+    starting = asyncio.create_task(task.run(1, Reason("test")))
     while await task.generation() == 0:  # noqa: ASYNC110
         await asyncio.sleep(0)
     await task.drain()
@@ -100,7 +100,7 @@ async def test_the_disk_of_the_program_is_waited_for_by_a_thread(
 async def test_an_agent_whose_journal_cannot_be_written_ends_its_task_all_the_same(
     task: LocalTask, settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
 ) -> None:
-    await task.run(1, "test")
+    await task.run(1, Reason("test"))
     shutil.rmtree(settings_of(W1).files.folder)
     await task.drain()
     assert (await task.status()).state is TaskState.EXITED

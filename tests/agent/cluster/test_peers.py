@@ -18,7 +18,7 @@ from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
-from tfscale.core.records.task_status import TaskState
+from tfscale.core.records.task_status import Reason, TaskState
 
 
 @pytest.fixture
@@ -41,14 +41,15 @@ def fail(why: str) -> None:
 async def test_a_peer_is_started_and_fenced_by_its_agent(settings: AgentSettings) -> None:
     async with agent(settings):
         peer = peer_of(settings, W1)
-        started = await peer.run(3, "test", fail)
+        started = await peer.run(3, Reason("test", restarted_for="worker:2"), fail)
         assert (started.state, started.generation) == (TaskState.RUNNING, 3)
+        assert (started.reason, started.restarted_for) == ("test", "worker:2")
         assert await peer.generation() == 3
         status = await peer.status()
         assert status is not None and status.pid == started.pid
-        assert (await peer.fence(4, "test", fail, Verb.RESTART)).state is TaskState.EXITED
+        assert (await peer.fence(4, Reason("test"), fail, Verb.RESTART)).state is TaskState.EXITED
         with pytest.raises(Overtaken, match="generation 4, the request is for 2"):
-            await peer.run(2, "test", fail)
+            await peer.run(2, Reason("test"), fail)
         await peer.close()
 
 
@@ -58,7 +59,7 @@ async def test_a_peer_out_of_reach_is_named_once_and_waited_for(
     caplog.set_level("INFO", "tfscale")
     assert (await peer.generation(), await peer.status()) == (None, None)
     reasons: list[str] = []
-    running = asyncio.create_task(peer.run(2, "test", reasons.append))
+    running = asyncio.create_task(peer.run(2, Reason("test"), reasons.append))
     while not reasons:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     async with agent(settings), asyncio.timeout(20):
@@ -73,10 +74,10 @@ async def test_a_start_that_an_ending_agent_hears_is_the_next_ones(settings: Age
     settings.files.folder.mkdir(parents=True)
     first = Daemon(settings)
     serving = asyncio.create_task(first.run())
-    await peer.run(1, "test", fail)
-    await peer.fence(2, "test", fail, Verb.RESTART)
+    await peer.run(1, Reason("test"), fail)
+    await peer.fence(2, Reason("test"), fail, Verb.RESTART)
     first._parts.local.hand_over()  # as `hand_over` does a moment before its server stops
-    starting = asyncio.create_task(peer.run(2, "test", fail))
+    starting = asyncio.create_task(peer.run(2, Reason("test"), fail))
     await asyncio.sleep(0.5)
     assert not starting.done()
     first.hand_over()
@@ -111,7 +112,7 @@ SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2),
 async def ready(peer: Peer) -> None:
     """Start the task of an agent that is just being started, and wait until it handles SIGTERM."""
     async with asyncio.timeout(20):
-        await peer.run(1, "test", fail)
+        await peer.run(1, Reason("test"), fail)
     await asyncio.sleep(0.5)
 
 
@@ -123,7 +124,7 @@ async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
         patient = peer_of(settings, W1)
         await ready(patient)
         began, reasons = time.monotonic(), list[str]()
-        assert (await peer.fence(2, "test", reasons.append, Verb.RESTART)).state is TaskState.EXITED
+        assert (await peer.fence(2, Reason("test"), reasons.append, Verb.RESTART)).state is TaskState.EXITED
         assert time.monotonic() - began > 2 and reasons == []
         await asyncio.gather(peer.close(), patient.close())
 
@@ -136,7 +137,7 @@ async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: Age
         patient = peer_of(settings, W1)
         await ready(patient)
         reasons: list[str] = []
-        fencing = asyncio.create_task(peer.fence(2, "test", reasons.append, Verb.RESTART))
+        fencing = asyncio.create_task(peer.fence(2, Reason("test"), reasons.append, Verb.RESTART))
         await asyncio.sleep(0.5)
         process.send_signal(number)
         async with asyncio.timeout(5):

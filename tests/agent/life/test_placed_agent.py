@@ -232,7 +232,8 @@ async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smalle
         assert progress[0].message == ("slow, restart 1 of 10 within 1 h, without worker:1: worker:1 to 127.0.0.5")
         placement = await placement_at(lead, lambda each: each.generation)
         assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
-        await placed(cluster.now(placement, W0))
+        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        assert {status.restarted_for for status in statuses} == {"worker:1"}
         entry = Journal(lead.files.journal).entry
         assert (entry.slow, [budget.name for budget in entry.budgets]) == (("worker:1",), ["worker:0"])
 

@@ -23,6 +23,7 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.records.task_status import Reason
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ async def test_a_start_is_refused_while_another_process_has_the_port(
     await task.check(1, is_start=False)
     sink.close()
     await task.check(1, is_start=True)
-    await task.run(1, "test")
+    await task.run(1, Reason("test"))
     sink = Sink(address.port)
     await task.check(2, is_start=True)  # the task lives: the port is its own matter
     sink.close()

@@ -19,7 +19,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 
 POLICY = RecoveryPolicy(dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=0.2, most_backoff=0.2)
 
@@ -36,12 +36,12 @@ class FakeMember:
             raise GangError("worker:1 does not answer")
 
     async def fence(
-        self, _generation: int, _reason: str, _unreachable: Callable[[str], None], _verb: Verb, /
+        self, _generation: int, _reason: Reason, _unreachable: Callable[[str], None], _verb: Verb, /
     ) -> TaskStatus:
         return self.of
 
-    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
-        self.of = TaskStatus(TaskState.RUNNING, generation, 1, reason=reason)
+    async def run(self, generation: int, reason: Reason, _unreachable: Callable[[str], None], /) -> TaskStatus:
+        self.of = TaskStatus(TaskState.RUNNING, generation, 1, reason=reason.text)
         self.runs.set()
         return self.of
 

@@ -159,12 +159,14 @@ async def test_a_worker_that_became_slow_is_restarted_by_the_policy_and_its_gain
             status.reason,
         )
         assert found is not None, status.reason
-        for each in settings.values():
-            await status_when(each, anew)
+        anew_all = [await status_when(each, anew) for each in settings.values()]
+        assert {each.restarted_for for each in anew_all} == {"worker:1"}
         async with training(settings, 2), asyncio.timeout(60):
             restart = await listener.restarts.get()
     assert restart.evidence["gained"] == pytest.approx(restart.evidence["expected"], abs=0.4)
     assert restart.sentence.startswith("restart of 3 workers gained 1")
+    measured = worth_restarting.by_policy(restart)
+    assert measured is not None and (measured.worker, measured.was_worth_it) == ("worker:1", True)
     assert listener.told == []
     assert Journal(settings[spec.lead].files.journal).entry.slow == ("worker:1",)
 

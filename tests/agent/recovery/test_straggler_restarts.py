@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 
 POLICY = RecoveryPolicy(
     dict.fromkeys(Role, RestartPolicy.ON_FAILURE), backoff=20.0, most_backoff=20.0, on_straggler=OnStraggler.RESTART
@@ -38,12 +38,13 @@ class FakeMember:
     async def check(self, _generation: int, _is_start: bool, /) -> None: ...
 
     async def fence(
-        self, _generation: int, _reason: str, _unreachable: Callable[[str], None], _verb: Verb, /
+        self, _generation: int, _reason: Reason, _unreachable: Callable[[str], None], _verb: Verb, /
     ) -> TaskStatus:
         return TaskStatus(TaskState.EXITED, 1, 1)
 
-    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
-        self.of = TaskStatus(TaskState.RUNNING, generation, 1, reason=reason)
+    async def run(self, generation: int, reason: Reason, _unreachable: Callable[[str], None], /) -> TaskStatus:
+        status = TaskStatus(TaskState.RUNNING, generation, 1, reason=reason.text)
+        self.of = replace(status, restarted_for=reason.restarted_for)
         return self.of
 
     async def generation(self) -> int | None:
@@ -87,6 +88,7 @@ async def test_the_gang_is_restarted_and_the_restart_counted(tmp_path: Path) -> 
     await lead.restart()
     assert lead.generations == [2, 2]
     assert {each.of.reason for each in lead.members.values() if each.of} == {f"{REASON}, restart 1 of 10 within 1 h"}
+    assert {each.of.restarted_for for each in lead.members.values() if each.of} == {"worker:1"}
     (budget,) = lead.journal.entry.budgets
     assert budget.name == "worker:0" and len(budget.restarts) == 1 and time.time() - budget.restarts[0] < 60
     assert Journal(tmp_path / "journal.json").entry.slow == ("worker:1",)

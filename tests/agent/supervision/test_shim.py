@@ -12,7 +12,7 @@ from tfscale.agent.supervision import shim
 from tfscale.agent.supervision.shim_process import _ROOT, Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.supervisor import Supervisor
-from tfscale.core.records.task_status import TaskState
+from tfscale.core.records.task_status import Reason, TaskState
 
 
 def python(program: str) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def python(program: str) -> tuple[str, ...]:
 
 async def run_to_end(spec: TaskSpec) -> ShimState:
     supervisor = Supervisor(spec, lambda _: None)
-    await supervisor.start(Launch(1, 1, dict(os.environ), "test"))
+    await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
     async with asyncio.timeout(20):
         await supervisor.ended()
     state = read_state(spec.state)
@@ -101,7 +101,7 @@ async def test_much_output_arrives_whole_and_in_order(spec: TaskSpec) -> None:
 async def test_the_task_gets_its_folder_and_environment(spec: TaskSpec, tmp_path: Path) -> None:
     program = "import os; print(os.getcwd(), os.environ['COLOUR'], os.getpgrp() == os.getpid())"
     supervisor = Supervisor(replace(spec, command=python(program), directory=str(tmp_path)), lambda _: None)
-    await supervisor.start(Launch(1, 1, {**os.environ, "COLOUR": "green"}, "test"))
+    await supervisor.start(Launch(1, 1, {**os.environ, "COLOUR": "green"}, Reason("test")))
     assert (await supervisor.ended()).state is TaskState.EXITED
     assert f"{tmp_path} green True" in spec.log.read_text()
 
@@ -119,7 +119,7 @@ async def test_a_disk_that_hangs_stalls_no_task_and_its_loss_is_told_at_once(
     program = "import sys, time; print('y' * 30_000_000, flush=True); open('through', 'w').close(); time.sleep(60)"
     spec = replace(spec, directory=str(tmp_path))
     supervisor = Supervisor(replace(spec, command=python(program)), lambda _: None)
-    await supervisor.start(Launch(1, 1, dict(os.environ), "test"))
+    await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
     async with asyncio.timeout(5):
         while not (tmp_path / "through").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -136,7 +136,7 @@ async def test_output_that_waits_for_a_disk_is_written_when_it_answers(spec: Tas
     os.mkfifo(spec.log)
     spec = replace(spec, command=python("print('y' * 30_000_000)"), log_size=1 << 30)
     supervisor = Supervisor(spec, lambda _: None)
-    await supervisor.start(Launch(1, 1, dict(os.environ), "test"))
+    await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
     await asyncio.sleep(1)
     text = await asyncio.to_thread(_read_all, spec.log)
     await supervisor.ended()

@@ -13,7 +13,7 @@ from running_agents import until
 from tfscale.agent.supervision.shim_process import Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 
 
 def python(program: str) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def python(program: str) -> tuple[str, ...]:
 
 
 def launch(generation: int = 1, **environment: str) -> Launch:
-    return Launch(generation, 1, {**os.environ, **environment}, "test")
+    return Launch(generation, 1, {**os.environ, **environment}, Reason("test"))
 
 
 class History(list[TaskStatus]):
@@ -160,11 +160,12 @@ AGENT = """
 import asyncio, os, pathlib, sys
 from tfscale.agent.supervision.shim_process import Launch, TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.core.records.task_status import Reason
 folder = pathlib.Path(sys.argv[1])
 command = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 spec = TaskSpec(command, None, folder / "state.json", folder / "lock", folder / "task.log", 2.0, 1 << 20, 2)
 async def main():
-    status = await Supervisor(spec, lambda _: None).start(Launch(7, 1, dict(os.environ), "test"))
+    status = await Supervisor(spec, lambda _: None).start(Launch(7, 1, dict(os.environ), Reason("test", "worker:1")))
     print(status.pid, flush=True)
     await asyncio.sleep(60)
 asyncio.run(main())
@@ -178,7 +179,9 @@ async def test_a_shim_outlives_its_agent_and_is_adopted(spec: TaskSpec) -> None:
     await supervisor.adopt(7, 1)
     adopted = await supervisor.started()
     assert (adopted.state, adopted.pid, adopted.generation) == (TaskState.RUNNING, pid, 7)
+    assert adopted.restarted_for == "worker:1"
     status = await supervisor.stop("because")
+    assert status.restarted_for == "worker:1"
     assert status.exit is not None
     assert (status.exit.signal, status.exit.requested) == (signal.SIGTERM, True)
 

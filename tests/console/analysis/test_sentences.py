@@ -16,7 +16,6 @@ READERS = {
     "removeprefix", "match", "search", "fullmatch", "findall",
 }  # fmt: skip
 ALLOWED = {
-    "worth_restarting.py": "agents pass the reason of a restart on as text: no field says which worker it was for",
     "task_detail.py": "it leaves out a clock time that the sentence shows already",
 }
 """Modules that may look into a sentence, and why."""

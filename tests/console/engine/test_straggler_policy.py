@@ -47,7 +47,7 @@ FINDINGS = Findings(
 
 def measured(gained: float) -> Diagnosis:
     evidence: Evidence = {
-        "gained": gained, "expected": 0.5, "lost_seconds": 20.0, "rate": 10.0, "reason": f"{REASON}, restart 1 of 10",
+        "gained": gained, "expected": 0.5, "lost_seconds": 20.0, "rate": 10.0, "restarted_for": "worker:1",
         "tasks": ("worker:0", "worker:1", "worker:2"),
     }  # fmt: skip
     return Diagnosis("restart", "cluster", fakes.NOW, fakes.NOW, "info", "restart of 3 workers", evidence)
@@ -260,12 +260,11 @@ async def test_a_restart_that_was_worth_it_may_be_repeated() -> None:
         assert console.words == []
 
 
-async def test_a_reason_that_somebody_else_wrote_does_no_harm() -> None:
+async def test_a_restart_for_a_task_that_the_cluster_has_not_does_no_harm() -> None:
     strange = measured(0.02)
     async with Console() as console:
         for name in ("banana:7", "worker:77", "\x1b[31m"):
-            reason = f"on_straggler: {name} or not"
-            await console.lasts(1, STRAGGLER, replace(strange, evidence={**strange.evidence, "reason": reason}))
+            await console.lasts(1, STRAGGLER, replace(strange, evidence={**strange.evidence, "restarted_for": name}))
         await console.lasts(LASTS + 1)
         assert (len(console.lead.asked), console.words) == (1, [])
 
@@ -282,8 +281,9 @@ async def test_a_pause_of_all_is_no_break_and_nobody_is_restarted_in_it() -> Non
 
 
 async def test_the_measured_price_of_a_restart_takes_the_place_of_the_assumed_one() -> None:
-    dear = measured(0.45)
-    dear = replace(dear, evidence={**dear.evidence, "lost_seconds": 900.0, "reason": "asked for at the console"})
+    by_policy = measured(0.45)
+    by_hand = {name: value for name, value in by_policy.evidence.items() if name != "restarted_for"}
+    dear = replace(by_policy, evidence={**by_hand, "lost_seconds": 900.0})
     async with Console() as console:
         await console.lasts(1, STRAGGLER, dear)
         await console.lasts(LASTS + 10)

@@ -93,4 +93,7 @@ def test_a_diagnosis_is_a_line_of_its_fields() -> None:
         "severity": "serious",
         "sentence": "slow",
         "evidence": evidence,
+        "together": [],
+        "remedies": [],
+        "statement": "",
     }

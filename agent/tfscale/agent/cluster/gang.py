@@ -23,7 +23,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
+from tfscale.core.records.task_status import Reason, Stage, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
@@ -74,11 +74,11 @@ class GangMember(Protocol):
         """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
 
     async def fence(
-        self, generation: int, reason: str, unreachable: Callable[[str], None], verb: Verb, /
+        self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
     ) -> TaskStatus:
         """End the task if it runs in an older generation, and wait until it has ended; `verb` tells what follows."""
 
-    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+    async def run(self, generation: int, reason: Reason, unreachable: Callable[[str], None], /) -> TaskStatus:
         """Start the task unless it was started in this generation, and wait until it runs."""
 
     async def generation(self) -> int | None:
@@ -91,7 +91,7 @@ class GangMember(Protocol):
 class Placer(Protocol):
     """Way in which a gang moves to another placement."""
 
-    async def hand_over(self, placement: str, reason: str, /) -> None:
+    async def hand_over(self, placement: str, reason: Reason, /) -> None:
         """Tell all agents the placement. Raises a TfscaleError."""
 
     def follow(self) -> None:
@@ -133,7 +133,9 @@ class Gang:
         generations = await self._generations(self._members)
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
         tasks = tuple(task for task in together if generations[task] is not None)
-        await self._launch(Verb.START, tasks, self._after(generations), "started with the agent of the lead task")
+        await self._launch(
+            Verb.START, tasks, self._after(generations), Reason("started with the agent of the lead task")
+        )
 
     def resume(self) -> None:
         """Go on with the command during which the last agent was killed, if there was one."""
@@ -142,7 +144,7 @@ class Gang:
             _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
             self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
 
-    async def command(self, verb: Verb, tasks: Iterable[Task], reason: str, expected: int | None) -> Operation:
+    async def command(self, verb: Verb, tasks: Iterable[Task], reason: Reason, expected: int | None) -> Operation:
         """Begin a command for `tasks` and the tasks that must go along with them.
 
         Raises Overtaken if `expected` is not the generation any more, Busy while another command is under way, and
@@ -158,10 +160,11 @@ class Gang:
             generation = self._after(await self._generations(self._members))
             await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._cancel()
-            return await self._launch(verb, planned, generation, reason or f"{verb} by request")
+            reason = reason if reason.text else Reason(f"{verb} by request")
+            return await self._launch(verb, planned, generation, reason)
 
     async def move(
-        self, tasks: tuple[Task, ...], reason: str, placement_in: Callable[[int], str], expected: int | None = None
+        self, tasks: tuple[Task, ...], reason: Reason, placement_in: Callable[[int], str], expected: int | None = None
     ) -> Operation:
         """Begin a restart of these tasks in another placement: they are stopped here, and start with their new agents.
 
@@ -194,7 +197,8 @@ class Gang:
                 return None
             generations = await self._generations(self._members)
             await self._cancel()
-            return await self._launch(Verb.FINISH, tasks, self._after(generations), f"{self._spec.lead} has finished")
+            reason = Reason(f"{self._spec.lead} has finished")
+            return await self._launch(Verb.FINISH, tasks, self._after(generations), reason)
 
     async def settle(self) -> None:
         """Wait until the callers of a command under way have been told its outcome."""
@@ -271,12 +275,13 @@ class Gang:
             await asyncio.wait([driver])
 
     async def _launch(
-        self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str, placement: str = ""
+        self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = ""
     ) -> Operation:
-        intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason, placement)
+        names = tuple(map(str, tasks))
+        intent = Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
         await self._journal.update(generation=generation, intent=intent)
         operation = Operation(intent, tasks)
-        operation.report(Stage.PLANNED, tasks, reason)
+        operation.report(Stage.PLANNED, tasks, reason.text)
         self._drive(operation)
         return operation
 
@@ -333,7 +338,7 @@ class Gang:
         if not operation.intent.starting:
             await self._all(operation, self._fence)
         if (placer := self._placer_of(operation)) is not None:
-            await placer.hand_over(operation.intent.placement, operation.intent.reason)
+            await placer.hand_over(operation.intent.placement, operation.intent.why)
         elif not _verb(operation).is_end:
             operation.intent = replace(operation.intent, starting=True)
             await self._journal.update(intent=operation.intent)
@@ -369,11 +374,11 @@ class Gang:
         self,
         operation: Operation,
         task: Task,
-        request: Callable[[int, str, Callable[[str], None]], Awaitable[TaskStatus]],
+        request: Callable[[int, Reason, Callable[[str], None]], Awaitable[TaskStatus]],
     ) -> TaskStatus:
         intent = operation.intent
         try:
-            return await request(intent.generation, intent.reason, lambda why: operation.unreachable(task, why))
+            return await request(intent.generation, intent.why, lambda why: operation.unreachable(task, why))
         except TfscaleError as error:
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error

@@ -16,6 +16,7 @@ from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.kept_file import keep
 from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
 from tfscale.core.errors import TfscaleError
+from tfscale.core.records.task_status import Reason
 
 _VERSION = 1
 """Version of the file. Fields that a reader does not know are ignored."""
@@ -40,6 +41,13 @@ class Intent:
     reason: str
     placement: str = ""
     """Placement to which the tasks move between their stop and their start, as JSON; empty where they stay."""
+    restarted_for: str = ""
+    """Name of the slow task for whose sake the policy restarts; empty for any other reason."""
+
+    @property
+    def why(self) -> Reason:
+        """Reason that each task of the command is given."""
+        return Reason(self.reason, self.restarted_for)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records.task_status import TaskStatus
+from tfscale.core.records.task_status import Reason, TaskStatus
 
 _logger = logging.getLogger(__name__)
 _MOST_AHEAD = 1 << 20
@@ -100,7 +100,7 @@ class LocalTask:
     async def fence(
         self,
         generation: int,
-        reason: str,
+        reason: Reason,
         _unreachable: Callable[[str], None] = _never,
         verb: Verb | None = None,
     ) -> TaskStatus:
@@ -114,11 +114,11 @@ class LocalTask:
             if self._supervisor.status.generation < generation:
                 is_end = verb is not None and verb.is_end
                 await self._journal.update(ended_by=verb if is_end else None)
-                await self._supervisor.stop(reason)
+                await self._supervisor.stop(reason.text)
                 self._on_over(False) if is_end else None
             return self._supervisor.status
 
-    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
+    async def run(self, generation: int, reason: Reason, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """Start the task unless it was started in this generation already.
 
         Raises Overtaken if `generation` is older than the newest accepted one, GangError or SupervisionError if the
@@ -132,10 +132,10 @@ class LocalTask:
                 return await self._supervisor.started()
             async with self._starting():
                 await self._accept(generation)
-                await self._supervisor.stop(reason)
+                await self._supervisor.stop(reason.text)
                 return await self._start(generation, reason)
 
-    async def join(self, generation: int, reason: str) -> None:
+    async def join(self, generation: int, reason: Reason) -> None:
         """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
         async with self._lock, self._starting():
             if not self._commanded and not self._supervisor.alive:
@@ -186,7 +186,7 @@ class LocalTask:
                 f"the request is for {generation}"
             )
 
-    async def _start(self, generation: int, reason: str) -> TaskStatus:
+    async def _start(self, generation: int, reason: Reason) -> TaskStatus:
         if self._leaving:
             raise Leaving(f"the agent of {self._settings.task} is ending: start it again")
         entry = self._journal.entry

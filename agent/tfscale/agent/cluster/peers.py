@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
-from tfscale.core.records.task_status import TaskStatus
+from tfscale.core.records.task_status import Reason, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _logger = logging.getLogger(__name__)
@@ -72,10 +72,12 @@ class Peer:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
                 raise self._refused(error) from error
 
-    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], verb: Verb) -> TaskStatus:
+    async def fence(
+        self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb
+    ) -> TaskStatus:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable, verb)
 
-    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
+    async def run(self, generation: int, reason: Reason, unreachable: Callable[[str], None]) -> TaskStatus:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_RUNNING, generation, reason, unreachable)
 
     async def generation(self, patience: float = _QUICK, wait: bool = False) -> int | None:
@@ -165,12 +167,13 @@ class Peer:
         self,
         target: agent_pb2.ApplyRequest.Target.ValueType,
         generation: int,
-        reason: str,
+        reason: Reason,
         unreachable: Callable[[str], None],
         verb: Verb | None = None,
     ) -> TaskStatus:
         """Repeat the request until the agent has answered: it may end, and be started again, meanwhile."""
-        request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason, to=self._to)
+        request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason.text, to=self._to)
+        request.restarted_for = reason.restarted_for
         request.verb = wire.verb_message(verb)
         listening = asyncio.create_task(self._listen(unreachable))
         try:

@@ -12,7 +12,7 @@ from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import placed_in
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
@@ -46,7 +46,8 @@ class FirstStart:
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if cold and self._is_placed_anew:
-            await self._start_in(placed_in(self._settings.cluster), self._settings.start_reason or "placed anew")
+            reason = self._settings.start_reason or Reason("placed anew")
+            await self._start_in(placed_in(self._settings.cluster), reason)
             return
         if cold and not self._was_starting(status):
             if self._settings.leads:
@@ -96,9 +97,9 @@ class FirstStart:
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
             why = "refuses" if peer.refusal else "does not answer"
             _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
-        await self._start_in(max(1, generation), "started with its agent")
+        await self._start_in(max(1, generation), Reason("started with its agent"))
 
-    async def _start_in(self, generation: int, reason: str) -> None:
+    async def _start_in(self, generation: int, reason: Reason) -> None:
         try:
             await self._parts.local.join(generation, reason)
         except TfscaleError as error:

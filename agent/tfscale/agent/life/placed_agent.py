@@ -19,6 +19,7 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import seats_of
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.logs import SERVED
+from tfscale.core.records.task_status import Reason
 
 _logger = logging.getLogger(__name__)
 Life = Daemon | SpareDaemon
@@ -74,7 +75,7 @@ async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
     newest = newest_placement(await ask_some(peers, lead), settings.cluster)
     if newest is None or not newest.is_newer(seat.placement):
         return
-    await seat.accept(newest, "placed while its agent was not there", leaves=False)
+    await seat.accept(newest, Reason("placed while its agent was not there"), leaves=False)
     if before is not None and before.task != seat.task:
         await _end(before)
 

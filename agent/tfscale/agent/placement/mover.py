@@ -18,6 +18,7 @@ from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError
+from tfscale.core.records.task_status import Reason
 from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class Mover:
         self._refusal = ""
 
     async def without(
-        self, names: Sequence[str], reason: str, expected: int | None = None, *, keeps_size: bool = False
+        self, names: Sequence[str], reason: Reason, expected: int | None = None, *, keeps_size: bool = False
     ) -> Operation:
         """Begin a restart without the seats that these hosts, agents' addresses or tasks mean.
 
@@ -69,12 +70,12 @@ class Mover:
             raise PlacementError(f"{listing(sorted(idle))} holds no task")
         reports = await self._reports()
         named = listing(list(names))
-        reason = f"{reason or 'restart by request'}, without {named}"
+        reason = replace(reason, text=f"{reason.text or 'restart by request'}, without {named}")
         workers = sum(task.role is Role.WORKER for task in now.seats)
         fewest = workers if keeps_size else self._fewest
         return await self._move(now, reports, lost, reason, expected, fewest)
 
-    async def replace(self, reason: str, cordoned: Mapping[str, str]) -> Operation:
+    async def replace(self, reason: Reason, cordoned: Mapping[str, str]) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
 
         Raises PlacementError where the others cannot hold all tasks, where nothing would change, and where the agents
@@ -102,12 +103,14 @@ class Mover:
             raise PlacementError(f"{name!r} is not cordoned; cordoned: {cordoned}")
         left = {each: why for each, why in now.cordoned.items() if each != host}
         await self._gang.forgive(host)
-        await self.hand_over(replace(now, cordoned=left, revision=now.revision + 1).to_json(), f"{host} uncordoned")
+        await self.hand_over(
+            replace(now, cordoned=left, revision=now.revision + 1).to_json(), Reason(f"{host} uncordoned")
+        )
         done = f"{host} is uncordoned: tasks may be placed there again"
         _logger.info("%s", done)
         return done
 
-    async def hand_over(self, placement: str, reason: str) -> None:
+    async def hand_over(self, placement: str, reason: Reason) -> None:
         """Tell all agents that answer a placement, this one last. Raises JournalError and PlacementError."""
         parsed = parse_placement(placement, self._spec)
         there = await ask_all(self._seats, self._seats)
@@ -151,7 +154,7 @@ class Mover:
         now: Placement,
         reports: Mapping[Address, SeatReport],
         lost: Collection[Address],
-        reason: str,
+        reason: Reason,
         expected: int | None,
         fewest: int | None,
     ) -> Operation:
@@ -167,7 +170,7 @@ class Mover:
         tasks = tuple(task for task, seat in now.seats.items() if seat in reports and task.role in MOVABLE)
         return await self._gang.move(
             tasks,
-            f"{reason}: {moves(now.seats, seats)}",
+            replace(reason, text=f"{reason.text}: {moves(now.seats, seats)}"),
             lambda generation: Placement(generation, seats, now.cordoned).to_json(),
             expected,
         )
@@ -178,11 +181,11 @@ class Mover:
         texts = placements({report.placement for report in reports.values()}, self._spec)
         newest = max(texts.values(), key=lambda placement: placement.order, default=own)
         if newest.is_newer(own):
-            await self._seat.accept(newest, "placed by another agent")
+            await self._seat.accept(newest, Reason("placed by another agent"))
             return
         for seat, report in reports.items():
             known = texts.get(report.placement)
-            if known is not None and (known == own or not await self._seats[seat].place(own, "back again")):
+            if known is not None and (known == own or not await self._seats[seat].place(own, Reason("back again"))):
                 self._informed.add(seat)
 
     async def _go_on_without_missing(self) -> None:
@@ -191,7 +194,7 @@ class Mover:
         self._missed = self._missed + 1 if missing and self._is_running() else 0
         if self._missed >= _STABLE:
             self._missed = 0
-            why = f"restarted by itself without {listing(sorted(map(str, missing)))}"
+            why = Reason(f"restarted by itself without {listing(sorted(map(str, missing)))}")
             with contextlib.suppress(Busy):
                 await self._move(self._seat.placement, await self._reports(), missing, why, None, self._fewest)
 
@@ -213,7 +216,7 @@ class Mover:
         if self._could_grow >= _STABLE:
             self._could_grow = 0
             with contextlib.suppress(Busy):
-                await self._move(now, reports, (), "restarted by itself with more workers", None, self._fewest)
+                await self._move(now, reports, (), Reason("restarted by itself with more workers"), None, self._fewest)
 
     def _vacant(self, now: Placement) -> list[Task]:
         return [task for task in file_spec(self._spec).tasks if task not in now.seats]

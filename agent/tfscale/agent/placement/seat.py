@@ -17,6 +17,7 @@ from tfscale.agent.supervision.startable import why_not_startable
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import Placement, placed_spec, seats_of
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.task_status import Reason
 
 _logger = logging.getLogger(__name__)
 
@@ -40,8 +41,8 @@ class Seat:
         assert settings.seat is not None
         self.address: Address = settings.seat
         self.leave: Callable[[], None] = lambda: None
-        self.reason = ""
-        """Reason of the command that made the newest placement, empty where that is not known."""
+        self.reason: Reason | None = None
+        """Reason of the command that made the newest placement, None where that is not known."""
         self.missing: set[Address] = set()
         """Seats that were to take a task in the placement of now, and did not answer when this agent told it."""
         self._settings = settings
@@ -67,7 +68,7 @@ class Seat:
         spec = placed_spec(self._settings.cluster, self.placement)
         return replace(self._settings, cluster=spec, task=task, start_reason=self.reason)
 
-    async def accept(self, placement: Placement, reason: str, *, leaves: bool = True) -> None:
+    async def accept(self, placement: Placement, reason: Reason, *, leaves: bool = True) -> None:
         """Write a placement down, and with `leaves` begin to follow it.
 
         Raises Overtaken for one that is older than the own, and JournalError where it cannot be written.
@@ -82,7 +83,7 @@ class Seat:
         self.reason = reason
         if placement.seats == own.seats:
             return
-        _logger.info("placed anew (%s): this agent holds %s now", reason, self.task or "no task, and waits")
+        _logger.info("placed anew (%s): this agent holds %s now", reason.text, self.task or "no task, and waits")
         if leaves:
             self.leave()
 

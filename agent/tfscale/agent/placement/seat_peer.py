@@ -14,6 +14,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
+from tfscale.core.records.task_status import Reason
 from tfscale.v1 import placement_pb2, placement_pb2_grpc
 
 QUICK = 1.0
@@ -42,11 +43,10 @@ class SeatPeer:
             except grpc.aio.AioRpcError:
                 return None
 
-    async def place(self, placement: Placement, reason: str) -> str:
+    async def place(self, placement: Placement, reason: Reason) -> str:
         """Tell the agent a placement; return why it did not take it, empty where it did."""
-        request = placement_pb2.PlaceRequest(
-            to=self._to, seat=str(self._seat), placement=placement.to_json(), reason=reason
-        )
+        request = placement_pb2.PlaceRequest(to=self._to, seat=str(self._seat), placement=placement.to_json())
+        request.reason, request.restarted_for = reason.text, reason.restarted_for
         async with self._opener.open(self._seat) as channel:
             try:
                 await placement_pb2_grpc.PlacementStub(channel).Place(request, timeout=_PLACE)

@@ -31,7 +31,7 @@ from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_resta
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.task_failure import SETTLE
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
@@ -348,9 +348,9 @@ class ActingLead:
             self._launched(incident, operation)
         return operation
 
-    def _reason(self, incident: Incident, budget: RestartBudget) -> str:
+    def _reason(self, incident: Incident, budget: RestartBudget) -> Reason:
         task, how = incident.cause()
-        return f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
+        return Reason(f"restarted by itself after {task} {how}, {budget.which(self._policy)}")
 
     def _launched(self, incident: Incident, operation: Operation) -> None:
         incident.launched, incident.is_under_way = operation.intent.generation, True

@@ -14,6 +14,7 @@ from tfscale.agent.recovery.incident import Incident
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.placement import PlacementError
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
+from tfscale.core.records.task_status import Reason
 
 _logger = logging.getLogger(__name__)
 _AGAIN = 10.0
@@ -47,7 +48,7 @@ class HostReplacement:
         why = failures.why_cordoned(host, self._policy)
         return {host: why} if why else {}
 
-    async def begin(self, incident: Incident, reason: str, cordoned: Mapping[str, str]) -> Operation | None:
+    async def begin(self, incident: Incident, reason: Reason, cordoned: Mapping[str, str]) -> Operation | None:
         """Begin a restart without a host, if one is due; None where tasks stay where they are.
 
         Raises what Gang.move raises.

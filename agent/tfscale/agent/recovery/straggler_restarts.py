@@ -21,6 +21,7 @@ from tfscale.core.cluster.placement.placement import PlacementError
 from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.task_status import Reason
 
 
 class StragglerRestarts:
@@ -56,7 +57,7 @@ class StragglerRestarts:
             needs_progress = not keeps_training(self._spec, self._strategy(), scope)
             if why := budget.gave_up or budget.why_spent(self._policy, needs_progress=needs_progress):
                 raise GangError(f"{task} is not restarted for being slow: {why}")
-            operation = await self._begun(task, f"{reason}, {budget.which(self._policy)}", expected)
+            operation = await self._begun(task, Reason(f"{reason}, {budget.which(self._policy)}", str(task)), expected)
             await self._acting.keep(budget.after_restart(time.time()))
             slow = dict.fromkeys((*self._journal.entry.slow, str(task)))
             await self._journal.update(slow=tuple(slow))
@@ -81,7 +82,7 @@ class StragglerRestarts:
         if not await self._acting.all_run(scope):
             raise GangError("not all of its tasks run: a restart for being slow starts nothing that has ended")
 
-    async def _begun(self, task: Task, reason: str, expected: int | None) -> Operation:
+    async def _begun(self, task: Task, reason: Reason, expected: int | None) -> Operation:
         if self._policy.on_straggler is OnStraggler.RESTART:
             return await self._gang.command(Verb.RESTART, [task], reason, expected)
         if self._mover is None:

@@ -14,7 +14,6 @@ from tfscale.core.text import bounded
 from tfscale.v1 import placement_pb2, placement_pb2_grpc
 
 PLACEMENT_NAME = placement_pb2.DESCRIPTOR.services_by_name["Placement"].full_name
-_MOST_REASON = 200
 _Context = grpc.aio.ServicerContext
 
 
@@ -44,7 +43,7 @@ class PlacementService(placement_pb2_grpc.PlacementServicer):
     ) -> placement_pb2.SeatReply:
         self._check_seat(request.seat)
         placement = parse_placement(request.placement, self._spec)
-        await self._seat.accept(placement, bounded(request.reason, _MOST_REASON))
+        await self._seat.accept(placement, wire.reason_record(request))
         return wire.seat_message(await self._seat.report())
 
     def _check_seat(self, asked: str) -> None:

@@ -41,8 +41,6 @@ SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _MOST_REPORT = 64 << 10
 """Bytes of the report of a failure: the last lines of a log are in it."""
 _MOST_HOSTS = 1000
-_MOST_REASON = 200
-"""Characters of a reason, which stands in frames, journals and logs."""
 _Context = grpc.aio.ServicerContext
 
 
@@ -160,10 +158,10 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         order, carry_out = ORDERS.get(request.name), self._orders.get(request.name)
         if order is None or carry_out is None:
             known = ", ".join(self._orders)
-            raise UsageError(f"no order {bounded(request.name, _MOST_REASON)!r}: this agent carries out {known}")
+            raise UsageError(f"no order {bounded(request.name, wire.MOST_REASON)!r}: this agent carries out {known}")
         if order.subject is not Subject.TASK and self._gang is None:
             raise Unsupported(self._not_the_lead())
-        return agent_pb2.OrderReply(done=await carry_out(bounded(request.argument, _MOST_REASON)))
+        return agent_pb2.OrderReply(done=await carry_out(bounded(request.argument, wire.MOST_REASON)))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
@@ -172,9 +170,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         match request.target:
             case agent_pb2.ApplyRequest.TARGET_STOPPED:
                 verb = wire.verb_record(request.verb)
-                status = await self._local.fence(request.generation, _reason(request), verb=verb)
+                status = await self._local.fence(request.generation, wire.reason_record(request), verb=verb)
             case agent_pb2.ApplyRequest.TARGET_RUNNING:
-                status = await self._local.run(request.generation, _reason(request))
+                status = await self._local.run(request.generation, wire.reason_record(request))
             case target if target in checks:
                 await self._local.check(request.generation, checks[target])
                 status = await self._local.status()
@@ -210,12 +208,14 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if request.HasField("by_policy"):
             return await self._begun_by_policy(verb, request, expected)
         if not request.without:
-            return await gang.command(verb, [Task.parse(name) for name in request.tasks], _reason(request), expected)
+            return await gang.command(
+                verb, [Task.parse(name) for name in request.tasks], wire.reason_record(request), expected
+            )
         if verb is not Verb.RESTART:
             raise UsageError(f"a {verb} without hosts: only a restart places tasks anew")
         if self._mover is None:
             raise Unsupported("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
-        return await self._mover.without(request.without[:_MOST_HOSTS], _reason(request), expected)
+        return await self._mover.without(request.without[:_MOST_HOSTS], wire.reason_record(request), expected)
 
     async def _begun_by_policy(self, verb: Verb, request: agent_pb2.TasksRequest, expected: int | None) -> Operation:
         """Begin the restart of a slow task for which a console asks by the policy. Raises TfscaleError."""
@@ -224,8 +224,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if self._stragglers is None:
             raise Unsupported(self._no_recovery())
         task, policy = Task.parse(request.tasks[0]), request.by_policy
-        known = bounded(policy.on_straggler, _MOST_REASON)
-        return await self._stragglers.begin(task, known, _reason(request), expected, was_worth_it=policy.was_worth_it)
+        reason = wire.reason_record(request).text
+        known = bounded(policy.on_straggler, wire.MOST_REASON)
+        return await self._stragglers.begin(task, known, reason, expected, was_worth_it=policy.was_worth_it)
 
     def _no_recovery(self) -> str:
         return f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
@@ -235,7 +236,3 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         return (
             f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
         )
-
-
-def _reason(request: agent_pb2.TasksRequest | agent_pb2.ApplyRequest) -> str:
-    return bounded(request.reason, _MOST_REASON)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         grace: float
         generation: int
         attempt: int
+        restarted_for: NotRequired[str]
         directory: str | None
         agent: int
         open_files: NotRequired[int]
@@ -112,6 +113,7 @@ class Shim:
             "shim_started": start_time(pid),
             "generation": options["generation"],
             "attempt": options["attempt"],
+            "restarted_for": options.get("restarted_for", ""),
             "argv": options["shown"],
             "directory": options["folder"],
         }

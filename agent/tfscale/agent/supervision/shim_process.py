@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.agent.process.open_files import GIVEN
+from tfscale.core.records.task_status import Reason
 
 _PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
 _ROOT = str(Path(__file__).parents[3])
@@ -52,7 +53,7 @@ class Launch:
     generation: int
     attempt: int
     environment: Mapping[str, str]
-    reason: str
+    reason: Reason
 
 
 class ShimProcess:
@@ -115,6 +116,7 @@ def _options(spec: TaskSpec, launch: Launch, writer: int) -> dict[str, Any]:
     return {each.name: getattr(spec, each.name) for each in fields(spec)} | {
         "generation": launch.generation,
         "attempt": launch.attempt,
+        "restarted_for": launch.reason.restarted_for,
         "folder": spec.folder,
         "agent": writer,
         "open_files": GIVEN[0],

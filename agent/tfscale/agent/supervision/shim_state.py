@@ -41,6 +41,8 @@ class ShimState:
     """Reason why the task could not be started."""
     directory: str = ""
     """Folder in which the task was started; empty in a state of an earlier version."""
+    restarted_for: str = ""
+    """Name of the slow task for whose sake the policy made this start; empty for any other reason."""
     lost_output: int = 0
     """Bytes of output that could not be written to the log."""
 
@@ -61,7 +63,10 @@ def _makes_sense(state: ShimState) -> bool:
     numbers = (state.shim_pid, state.shim_started, state.generation, state.attempt, state.lost_output)
     optional = (state.task_pid, state.task_started)
     return (
-        all(isinstance(text, str) for text in (state.boot, state.message, state.directory, *state.argv))
+        all(
+            isinstance(text, str)
+            for text in (state.boot, state.message, state.directory, state.restarted_for, *state.argv)
+        )
         and isinstance(state.requested, bool)
         and all(_is_whole(number, _MOST) for number in numbers)
         and all(number is None or _is_whole(number, _MOST) for number in optional)

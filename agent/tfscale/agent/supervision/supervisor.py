@@ -28,7 +28,7 @@ from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
 from tfscale.core.log_clues import last_words
-from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
@@ -161,7 +161,9 @@ class Supervisor:
         _logger.warning("the task that is adopted runs another command: %s; a restart starts %s", other, own)
 
     def _take_over(self, state: ShimState) -> None:
-        self._begin(state.generation, state.attempt, "adopted: the task outlived its agent")
+        self._begin(
+            state.generation, state.attempt, Reason("adopted: the task outlived its agent", state.restarted_for)
+        )
         self._watch_process(state.shim_pid)
         self._apply(state)
         if self._status.state is TaskState.STARTING:
@@ -176,7 +178,7 @@ class Supervisor:
 
     async def _inherit(self, state: ShimState) -> None:
         self._state = state
-        self._begin(state.generation, state.attempt, "ended while no agent was there")
+        self._begin(state.generation, state.attempt, Reason("ended while no agent was there", state.restarted_for))
         if state.ended is not None:
             self._become(await self._exited(state))
         else:
@@ -184,7 +186,7 @@ class Supervisor:
 
     def _give_up(self, generation: int, attempt: int) -> None:
         """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
-        self._begin(generation, attempt, "ended while no agent was there")
+        self._begin(generation, attempt, Reason("ended while no agent was there"))
         reason = f"{self._spec.state} is damaged: whether it has finished is not known"
         self.is_end_unknown = True
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
@@ -281,9 +283,10 @@ class Supervisor:
             f"the file back to have it adopted, or end the process that holds {lock}"
         )
 
-    def _begin(self, generation: int, attempt: int, reason: str) -> None:
+    def _begin(self, generation: int, attempt: int, reason: Reason) -> None:
         self._request, self.is_end_unknown = None, False
-        self._become(TaskStatus(TaskState.STARTING, generation, attempt, reason=reason))
+        status = TaskStatus(TaskState.STARTING, generation, attempt, reason=reason.text)
+        self._become(replace(status, restarted_for=reason.restarted_for))
 
     def _watch_pipe(self, reader: int) -> None:
         self._pipe, self._received = reader, b""
@@ -380,6 +383,7 @@ class Supervisor:
             started=state.started,
             exit=Exit(state.code, state.signal, state.ended, state.requested, log),
             reason=state.message or (self._asked_because if state.requested else ""),
+            restarted_for=state.restarted_for,
         )
 
     async def _lose(self, words: str = "") -> None:

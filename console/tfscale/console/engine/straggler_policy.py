@@ -206,7 +206,7 @@ class StragglerPolicy:
             if downtime is not None and isinstance(tasks := restart.evidence.get("tasks"), tuple):
                 self._downtimes[frozenset(tasks)] = downtime
             earlier = worth_restarting.by_policy(restart)
-            # The name is from a reason, which anybody may have written.
+            # The name is an agent's word: this cluster may have no such task.
             if earlier is None or (task := self._tasks.get(earlier.worker)) is None:
                 continue
             self._earlier[earlier.worker] = earlier

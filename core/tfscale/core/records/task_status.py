@@ -52,6 +52,16 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Reason of a start or a stop, and of the command that asks for it."""
+
+    text: str = ""
+    """Words for people: no code takes them apart."""
+    restarted_for: str = ""
+    """Name of the slow task for whose sake the policy `on_straggler` restarts; empty for any other reason."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
     """State of a task. `generation` is the cluster's; `attempt` counts this task's starts within it, from 1."""
 
@@ -64,3 +74,5 @@ class TaskStatus:
     reason: str = ""
     restart_at: Time | None = None
     """Time of the task's next automatic restart; None without one."""
+    restarted_for: str = ""
+    """Name of the slow task for whose sake the policy `on_straggler` made this start; empty for any other reason."""

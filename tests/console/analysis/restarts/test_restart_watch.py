@@ -44,6 +44,7 @@ class Run:
     shift: float = 0.0
     """Seconds by which its hosts' clocks are off."""
     reason: str = ""
+    restarted_for: str = ""
     start: float = 0.0
     """Start of its processes; 0: two seconds after the end of those before."""
 
@@ -76,6 +77,7 @@ def frames(workers: int, *runs: Run, seconds: float = 0.0) -> Iterator[tuple[str
 
 def told_by(made: Frame, run: Run, generation: int, start: float, at: float) -> Frame:
     status = TaskStatus(TaskState.RUNNING, generation, 1, 7, CONSOLE + start + run.shift, None, run.reason)
+    status = replace(status, restarted_for=run.restarted_for)
     if at > run.end:
         state = TaskState.STOPPING if run.stops and at <= run.end + 1 else TaskState.EXITED
         end = (
@@ -120,7 +122,11 @@ def only(found: list[tuple[float, Diagnosis]]) -> Diagnosis:
 def test_the_restart_of_a_straggler_gains_what_was_expected_and_is_paid_back(diagnostician: Make) -> None:
     slow = Run(0.0, 100.0, slow=(Slow(2, 1.4, begin=40.0),))
     steps = int(np.searchsorted(Simulation(3, 20.0, 100.0, slow.noise, slow.slow, 0).steps()[0], 100.0))
-    told = watch(diagnostician(3), frames(3, slow, Run(141.0, 300.0, first=steps - 12, reason="it is slow")), 3)
+    told = watch(
+        diagnostician(3),
+        frames(3, slow, Run(141.0, 300.0, first=steps - 12, reason="it is slow", restarted_for="worker:1")),
+        3,
+    )
     restart, ((at, _),) = only(told), told
     found = re.fullmatch(
         r"restart of 3 workers gained (\d+)% \((\d+)% expected\), cost (\d+) s with 12 repeated steps, "
@@ -136,7 +142,7 @@ def test_the_restart_of_a_straggler_gains_what_was_expected_and_is_paid_back(dia
     assert 200 <= at <= 206, "half a minute of warm-up, half a minute of steps"
     assert restart.subject == "cluster"
     assert restart.evidence["tasks"] == ("worker:0", "worker:1", "worker:2")
-    assert restart.evidence["reason"] == "it is slow"
+    assert (restart.evidence["reason"], restart.evidence["restarted_for"]) == ("it is slow", "worker:1")
 
 
 def test_where_nothing_was_slow_it_cost_and_gained_nothing(diagnostician: Make) -> None:

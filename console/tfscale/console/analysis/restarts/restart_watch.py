@@ -228,6 +228,7 @@ class RestartWatch(Detector):
         self._pending = None
         present = [task for task in self._tasks if task.status]
         restarted = {task.name: task for task in present if pending.attempts.get(task.name) != task.attempt}
+        starts = [task.status for task in restarted.values() if task.status]
         # Without a rate it is not known what the others made while some began anew.
         if not restarted or (pending.before is None and CLUSTER not in pending.restarts):
             return []
@@ -250,7 +251,8 @@ class RestartWatch(Detector):
             expected=pending.straggling.expected(restarted),
             why_not_compared=why_not,
             changed=changed,
-            reason=next((task.status.reason for task in restarted.values() if task.status), ""),
+            reason=next((status.reason for status in starts), ""),
+            restarted_for=next(filter(None, (status.restarted_for for status in starts)), ""),
         )
         return [restart_diagnosis(measured)]
 

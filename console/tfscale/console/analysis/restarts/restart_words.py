@@ -84,6 +84,8 @@ class MeasuredRestart:
     """Differences to the time before, as phrases."""
     reason: str = ""
     """The reason that the agent gives for the start."""
+    restarted_for: str = ""
+    """Name of the slow worker for whose sake the policy `on_straggler` restarted; empty for any other reason."""
 
 
 def restart_diagnosis(restart: MeasuredRestart) -> Diagnosis:
@@ -147,6 +149,7 @@ def _evidence(restart: MeasuredRestart, change: Change | None) -> Evidence:
         "tasks": restart.tasks,
         "changed": "; ".join(restart.changed) or None,
         "reason": restart.reason or None,
+        "restarted_for": restart.restarted_for or None,
     }
     return {name: value for name, value in known.items() if value is not None}
 

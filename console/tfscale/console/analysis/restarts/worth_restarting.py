@@ -6,7 +6,6 @@ The rule: docs/how-it-works/ownership.md#a-slow-worker.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +37,6 @@ _MENDED: Mapping[OnStraggler, frozenset[str]] = {
     OnStraggler.REPLACE: _OWN_PROCESS | {"thermal", "power", "cpu", "memory"},
 }
 """Causes that each policy mends: data that come late and unequal work would be the same after any restart."""
-_REASON = re.compile(r"on_straggler: (\S+) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +142,10 @@ def reason(straggler: Diagnosis, repeated: float | None) -> str:
 
 def by_policy(restart: Diagnosis) -> PolicyRestart | None:
     """Return what a measured restart (a diagnosis of that kind) was by the policy, None for any other."""
-    found = _REASON.match(str(restart.evidence.get("reason") or ""))
-    if restart.kind != "restart" or found is None:
+    worker = restart.evidence.get("restarted_for")
+    if restart.kind != "restart" or not isinstance(worker, str):
         return None
-    return PolicyRestart(found[1], restart.number("gained"), restart.number("expected"))
+    return PolicyRestart(worker, restart.number("gained"), restart.number("expected"))
 
 
 def downtime_of(restart: Diagnosis, local_steps: int) -> float | None:
