@@ -1,13 +1,17 @@
 """The hold on a task's state, and who may have written it."""
 
+import fcntl
 import os
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.sole_agent import SoleAgentError, sole_agent
+from tfscale.agent.sole_agent import SoleAgentError, holder, sole_agent
 from tfscale.core.cluster.task import Role, Task
 
 W0 = Task(Role.WORKER, 0)
@@ -39,6 +43,28 @@ def test_a_second_agent_for_the_task_is_refused(settings: AgentSettings) -> None
     with sole_agent(settings), pytest.raises(SoleAgentError, match="has an agent with pid"), sole_agent(settings):
         pass
     assert settings.files.agent_lock.exists()
+
+
+def test_an_agent_begins_while_a_hand_over_looks_for_one(
+    settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next agent was refused now and then: `has an agent with pid ... already`, of an agent that had left."""
+    looks, flock = threading.Event(), fcntl.flock
+
+    def lingering(lock: int, operation: int) -> None:
+        flock(lock, operation)
+        if operation & fcntl.LOCK_SH:
+            looks.set()
+            time.sleep(0.03)
+
+    monkeypatch.setattr(fcntl, "flock", lingering)
+    with sole_agent(settings):
+        pass
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(holder, settings)
+        assert looks.wait(10)
+        with sole_agent(settings):
+            assert looking.result() is None
 
 
 @pytest.mark.usefixtures("umask")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from tfscale.agent.private_file import open_private
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.private_folder import make_private
 from tfscale.core.errors import TfscaleError
+
+
+_GLANCE = 0.1
+"""Seconds after which a lock is an agent's: `holder` locks the file for microseconds, as each 50 ms of a hand-over."""
 
 
 class SoleAgentError(TfscaleError):
@@ -55,7 +60,7 @@ def holder(settings: AgentSettings) -> int | None:
 
 def _hold(lock: int, settings: AgentSettings) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_alone(lock)
         os.truncate(lock, 0)
         os.write(lock, f"{os.getpid()}\n".encode())
     except BlockingIOError:
@@ -63,6 +68,20 @@ def _hold(lock: int, settings: AgentSettings) -> None:
         raise SoleAgentError(f"{settings.identity} has an {other} already: stop that first{_twice(settings)}") from None
     except OSError as error:
         raise _stateless(settings.files.folder, error.strerror) from None
+
+
+def _lock_alone(lock: int) -> None:
+    """Lock the file against all others. Raises BlockingIOError where another agent holds it."""
+    deadline = time.monotonic() + _GLANCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_GLANCE / 10)
+        else:
+            return
 
 
 def _stateless(folder: Path, why: str | None) -> SoleAgentError:

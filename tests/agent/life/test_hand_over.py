@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tfscale.agent import cli
 from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.life.hand_over import HAND_OVER, HandOverError, hand_over
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.task_status import TaskState
@@ -121,11 +123,28 @@ def test_where_no_agent_is_nothing_is_asked_to_leave(
     assert "worker:1 of run" in capsys.readouterr().err
 
 
+def test_an_agent_that_ends_before_it_is_asked_has_left(
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    monkeypatch.setattr(os, "getpid", lambda: ended.pid)
+    held, kill = ExitStack(), os.kill
+    held.enter_context(sole_agent(settings_of(W0)))
+
+    def kill_late(pid: int, number: int) -> None:
+        held.close()
+        kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", kill_late)
+    (said,) = hand_over([settings_of(W0)])
+    assert "has left" in said
+
+
 def test_an_agent_that_stays_is_told(
     settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tfscale.agent.life import hand_over as module
-    from tfscale.agent.sole_agent import sole_agent
 
     with subprocess.Popen(["sh", "-c", "trap '' USR1; sleep 10 & wait"]) as deaf:
         monkeypatch.setattr(module, "_PATIENCE", 0.2)

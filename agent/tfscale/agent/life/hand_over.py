@@ -53,6 +53,8 @@ def _process_of(settings: AgentSettings) -> int:
 def _ask(pid: int, settings: AgentSettings) -> None:
     try:
         os.kill(pid, HAND_OVER)
+    except ProcessLookupError:
+        return  # it has left by itself in this moment
     except PermissionError:
         raise HandOverError(f"process {pid}, the agent of {settings.identity}, is another user's") from None
 
