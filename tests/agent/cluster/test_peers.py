@@ -88,6 +88,24 @@ async def test_a_start_that_an_ending_agent_hears_is_the_next_ones(settings: Age
     await peer.close()
 
 
+async def test_a_request_that_reaches_an_agent_as_it_stops_is_the_next_ones(settings: AgentSettings) -> None:
+    """The lead's restart failed: `the agent of worker:1: CANCELLED`."""
+    peer = peer_of(settings, W1)
+    settings.files.folder.mkdir(parents=True)
+    first = Daemon(settings)
+    serving = asyncio.create_task(first.run())
+    assert await peer.generation(10, wait=True) == 0
+    first.hand_over()
+    starting = [asyncio.create_task(peer.run(1, "test", fail)) for _ in range(40)]
+    for _ in range(4):
+        await asyncio.sleep(0)
+    time.sleep(0.3)  # noqa: ASYNC251  # they arrive, and the server has no time for them
+    await serving
+    async with agent(settings), asyncio.timeout(20):
+        assert {started.state for started in await asyncio.gather(*starting)} == {TaskState.RUNNING}
+    await peer.close()
+
+
 SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2), exit())); print('up'); time.sleep(60)"
 
 

@@ -34,6 +34,9 @@ just been started."""
 _AGAIN = 0.25
 """Seconds until a request is repeated that an agent which ends has not answered, or leaves to the next one."""
 
+_UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""Codes of a call that no agent has answered. A server cancels one that reaches it in the moment in which it stops."""
+
 _ASK_AGAIN = 30.0
 """Seconds until an agent that TLS keeps away is asked again why."""
 
@@ -64,7 +67,7 @@ class Peer:
         try:
             await self._stub().Apply(request, timeout=_CHECK, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            if error.code() in _UNANSWERED:
                 raise GangError(self._no_answer()) from None
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
                 raise self._refused(error) from error
@@ -111,7 +114,7 @@ class Peer:
             message = wire.failure_message(report, self._to)
             return wire.verdict_record(await self._stub().ReportFailure(message, timeout=patience))
         except grpc.aio.AioRpcError as error:
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            if error.code() in _UNANSWERED:
                 return None
             raise self._refused(error) from error
 
@@ -179,7 +182,7 @@ class Peer:
                 try:
                     return wire.status_record(await call)
                 except grpc.aio.AioRpcError as error:
-                    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    if error.code() not in _UNANSWERED:
                         raise self._refused(error) from error
                     await asyncio.sleep(_AGAIN)
                 finally:
