@@ -292,7 +292,9 @@ async def test_a_hang_is_written_down_and_ended_where_the_policy_says_so(
     caplog: pytest.LogCaptureFixture,
     on_hang: OnHang,
 ) -> None:
-    monkeypatch.setattr(hang_limits, "SHORTEST", 1.0)
+    # Between two looks of an agent, and with the time of one more look until the others' reports: as in earnest.
+    monkeypatch.setattr(hang_limits, "SHORTEST", 1.5)
+    monkeypatch.setattr(acting_lead, "SETTLE", 1.5)
     settings = workers(policy(on_hang=on_hang))
     async with agents(settings.values()), AsyncExitStack() as stack:
         before = await all_run(settings)
