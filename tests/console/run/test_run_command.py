@@ -54,8 +54,9 @@ def test_ctrl_c_ends_the_program_and_is_no_success(environment: dict[str, str]) 
 
 @pytest.mark.slow
 def test_what_has_ended_is_started_again_and_what_runs_is_joined(environment: dict[str, str], tmp_path: Path) -> None:
-    count = f"open({str(tmp_path / 'starts')!r}, 'a').write('x')"
-    program = _python(f"import time; {count}; time.sleep(4)")
+    starts, enough = tmp_path / "starts", tmp_path / "enough"
+    count, goes_on = f"open({str(starts)!r}, 'a').write('x')", f"while not os.path.exists({str(enough)!r})"
+    program = _python(f"import os, time; {count}\n{goes_on}: time.sleep(0.05)")
     first = _start(environment, *program)
     assert first.stdout is not None
     while '"running"' not in first.stdout.readline():
@@ -63,13 +64,15 @@ def test_what_has_ended_is_started_again_and_what_runs_is_joined(environment: di
     first.kill()
     first.communicate()
     joined = _start(environment, *program)
-    _, said = joined.communicate(timeout=30)
-    assert "runs already" in said and joined.returncode == 0
+    assert joined.stderr is not None and "runs already" in joined.stderr.readline()
+    enough.touch()
+    joined.communicate(timeout=30)
+    assert joined.returncode == 0
     # Its agent waits for somebody who looks at what has ended.
     again = _start(environment, *program)
     _, said = again.communicate(timeout=30)
     assert "has ended, and is started again" in said and again.returncode == 0
-    assert (tmp_path / "starts").read_text() == "xx"
+    assert starts.read_text() == "xx"
 
 
 def test_an_interrupted_start_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
