@@ -75,3 +75,12 @@ def test_a_task_can_crash_again() -> None:
     memory.update([first], 2.0)
     limit = Diagnosis("saturation", "cluster", 10.0, None, "warning", "full")
     assert memory.update([limit, second], 10.0) == (limit, second, replace(first, end=10.0))
+
+
+def test_a_straggler_is_told_as_slow_in_compute_with_no_cause_that_is_of_another_phase() -> None:
+    memory = OpenDiagnoses()
+    for phase, cause in (("compute", "unknown"), ("host", "host"), ("compute", "unknown")):
+        memory.update([slow(2.0, phase=phase, cause=cause)], 20.0)
+    (ended,) = memory.update([], 70.0)
+    assert ended.sentence.startswith("worker:1 was 2.0x slower in compute for 60 s; the cluster lost 33%")
+    assert ended.evidence["cause"] == "unknown"

@@ -73,7 +73,8 @@ class Diagnostician:
         for detector in self._detectors:
             view.found = detector.explain(view)
         present = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
-        diagnoses = self._open.update(present, now, self._steps.recovered)
+        still = None if view.has_pace else view.condition.stillness
+        diagnoses = self._open.update(present, now, self._steps.recovered, still.since if still else None)
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
@@ -125,7 +126,7 @@ class Diagnostician:
             stages=list(stages.values()),
             short=short,
             late=late,
-            drop=self._pace_drop.since_a_minute(view.now, rate),
+            drop=self._pace_drop.within_a_minute(view.now, rate),
         )
         return Findings(
             diagnoses=diagnoses,

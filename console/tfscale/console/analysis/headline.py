@@ -9,6 +9,7 @@ from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import SubjectSummary, is_calm
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.out_of_step import how_it_left, left_early
+from tfscale.console.analysis.run.pace_drop import Drop
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.not_started import why_missing
@@ -16,12 +17,12 @@ from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import Exit
-from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate, times
+from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps
 differ by a third by noise alone, and `healthy` beside a worker of half the speed would be read as false."""
-_HEALTHY = "healthy: "
+_HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
 
 def quoted(
@@ -55,7 +56,7 @@ def headline(
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
-    drop: float | None = None,
+    drop: Drop | None = None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -68,7 +69,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
-        drop: times as fast as now that the cluster was a minute ago, where that is a lot.
+        drop: how much faster the cluster was within the last minute, where that is a lot.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
@@ -80,7 +81,8 @@ def headline(
         unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
         if drop is None or manner:
             return unnamed + manner
-        return f"{unnamed.removeprefix(_HEALTHY)}; {times(drop)} as fast a minute ago"
+        slower = f"{times(drop.times)} as fast up to {clock(drop.until)}"
+        return f"{unnamed.removeprefix(_HEALTHY).removesuffix(_NOBODY)}; {slower}"
     return _waiting(tasks, condition)
 
 
@@ -153,7 +155,7 @@ def _unnamed(
         return (
             f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
         )
-    return _healthy(in_step, short) + ("" if short else ", no straggler")
+    return _healthy(in_step, short) + ("" if short else _NOBODY)
 
 
 def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.past_straggler import PastStraggler, past_tense
 from tfscale.console.analysis.stragglers.straggler_words import told_together
@@ -36,12 +37,16 @@ class OpenDiagnoses:
     _open: dict[_Key, _Open] = field(default_factory=dict)
 
     def update(
-        self, current: Iterable[Diagnosis], now: float, recovered: Mapping[str, float] | None = None
+        self,
+        current: Iterable[Diagnosis],
+        now: float,
+        recovered: Mapping[str, float] | None = None,
+        still_since: float | None = None,
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
-        seconds, by subject).
+        seconds, by subject); a finding on the pace of a cluster that makes no steps `still_since` then, with the last.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)
@@ -51,7 +56,7 @@ class OpenDiagnoses:
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
         ended = [
-            before.ended(since.get(before.diagnosis.subject, now))
+            before.ended(since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)))
             for key, before in self._open.items()
             if key not in held
         ]
@@ -63,6 +68,12 @@ class OpenDiagnoses:
         ]
         others = [over for over in ended if over.kind != "straggler"]
         return (*(each.diagnosis for each in held.values()), *others, *past, *told_at_their_end)
+
+
+def _end_of(diagnosis: Diagnosis, now: float, still_since: float | None) -> float:
+    if still_since is None or kind_of(diagnosis).group is not Group.PACE:
+        return now
+    return min(now, max(diagnosis.begin, still_since))
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tfscale.console.analysis.causes.cause_rules import OF_ONE_PHASE
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
 from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.run import live_cost
@@ -44,22 +45,22 @@ class PastStraggler:
 
         `last` is how it was found last; its sentence is left to `told`.
         """
-        cost = self._costs / self.evaluations
+        cost, phase = self._costs / self.evaluations, self._phases.most_common(1)[0][0]
         evidence = {
             **{name: value for name, value in last.evidence.items() if name not in live_cost.EVIDENCE},
             "ratio": self._ratios / self.evaluations,
-            "phase": self._phases.most_common(1)[0][0],
+            "phase": phase,
             "slowdown": 1 / (1 - cost),
             "worst_ratio": self.worst_ratio,
             "worst_cost": self.worst_cost,
-            "cause": self._usual_cause(),
+            "cause": self._usual_cause(phase),
         }
         return replace(last, end=end, evidence=evidence)
 
-    def _usual_cause(self) -> str:
-        """Return the cause that was found most often, unknown only where nothing else was."""
-        known = [name for name, _ in self._causes.most_common() if name != "unknown"]
-        return known[0] if known else "unknown"
+    def _usual_cause(self, phase: str) -> str:
+        """Return the cause that was found most often, unknown only where no other was that this phase allows."""
+        others = {"unknown", *OF_ONE_PHASE} - {phase}
+        return next((name for name, _ in self._causes.most_common() if name not in others), "unknown")
 
 
 def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:

@@ -1,20 +1,51 @@
-"""A training that was faster a minute ago."""
+"""A training that was faster within the last minute."""
 
 from __future__ import annotations
 
-from tfscale.console.analysis.run.pace_drop import PaceDrop
+from collections.abc import Callable
+
+import pytest
+from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.analysis.run.pace_drop import Drop, PaceDrop
 
 
-def drops(*rates: float) -> list[float | None]:
+def drops(*rates: float) -> list[Drop | None]:
     memory = PaceDrop()
-    return [memory.since_a_minute(float(second), rate) for second, rate in enumerate(rates)]
+    return [memory.within_a_minute(float(second), rate) for second, rate in enumerate(rates)]
 
 
-def test_a_run_that_was_twice_as_fast_a_minute_ago_has_dropped_until_that_is_a_minute_ago() -> None:
+def test_a_run_that_was_twice_as_fast_has_dropped_until_that_is_a_minute_ago() -> None:
     found = drops(*[10.0] * 60, *[5.0] * 90)
-    assert not any(found[:64]) and found[70] == found[100] == 2.0 and not any(found[-10:])
+    assert not any(found[:79]) and found[80] == Drop(2.0, 59.0) and found[100] == Drop(2.0, 59.0)
+    assert not any(found[-15:])
 
 
-def test_a_second_that_is_slow_and_a_run_that_is_a_third_slower_have_not_dropped() -> None:
-    assert not any(drops(*[10.0] * 60, *[2.0] * 4, *[10.0] * 60))
-    assert not any(drops(*[10.0] * 60, *[7.0] * 60))
+def test_a_run_of_steps_that_take_1_4_times_as_long_has_dropped_after_twenty_seconds() -> None:
+    assert drops(*[5.0] * 12, *[3.5] * 20)[-1] == Drop(pytest.approx(5.0 / 3.5), 11.0)
+
+
+def test_a_few_slow_seconds_and_noise_are_no_drop() -> None:
+    assert not any(drops(*[10.0] * 60, *[2.0] * 9, *[10.0] * 60))
+    assert not any(drops(*[10.0] * 60, *[8.1] * 60))
+    assert not any(drops(*[10.0, 8.0] * 60, *[8.0, 7.0] * 60))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_cluster_in_which_half_of_the_workers_are_slow_is_not_healthy_and_one_with_noise_is(
+    diagnostician: Callable[[int], Diagnostician], seed: int
+) -> None:
+    def said(noise: Noise, *slow: Slow, second: float) -> list[str]:
+        observer = diagnostician(4)
+        headlines = []
+        for task, frame in Simulation(4, 5.0, second, noise, slow, seed).frames():
+            observer.observe(task, frame)
+            if task == "worker:3":
+                headlines.append(observer.diagnose(frame.at).headline)
+        return headlines
+
+    two = [Slow(worker, extra=0.08, phase="input", begin=12.0) for worker in (1, 2)]
+    third = Slow(3, ratio=1.3, begin=20.0)
+    assert not said(Noise(0.03), *two, third, second=45.0)[-1].startswith("healthy")
+    noisy = said(Noise(0.2, memory=0.9, spikes=0.02), second=90.0)
+    assert not [each for each in noisy if "as fast" in each]

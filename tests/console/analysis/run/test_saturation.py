@@ -146,6 +146,13 @@ def test_every_worker_that_waits_for_data_is_input_bound() -> None:
     assert "prefetching and parallel maps (at most +" in found.sentence
 
 
+def test_where_one_worker_does_not_wait_for_data_those_that_do_are_named() -> None:
+    (found,) = watch(slow=tuple(Slow(worker, extra=0.04, phase="input") for worker in range(3)))
+    assert found.evidence["waiting"] == ("worker:0", "worker:1", "worker:2")
+    assert found.sentence.startswith("input-bound: worker:0, 1 and 2 wait 4")
+    assert " of each step for their data, the others for them" in found.sentence
+
+
 def test_gpus_that_compute_all_the_time_are_told_as_such() -> None:
     (found,) = watch(gpu=BUSY_GPU)
     assert (found.evidence["resource"], found.severity) == ("gpu", "info")

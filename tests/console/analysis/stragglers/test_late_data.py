@@ -155,7 +155,15 @@ def test_a_slow_input_of_which_nothing_else_is_known_is_told_as_the_one_that_com
     found = watched(diagnostician, Input(0.06), Input(0.001), measured=False)
     assert not any(stragglers(each) for each in found)
     (sentence,) = bound_by_input(found[14])
-    assert "worker:0's come last (how fast the others' would come is not known)" in sentence
+    assert sentence.startswith("input-bound: worker:0 waits ")
+    assert "of each step for data, which come last (how fast the others' would come is not known)" in sentence
+
+
+def test_of_two_slow_inputs_and_a_quick_one_the_two_are_said_to_wait(diagnostician: Make) -> None:
+    for measured in (True, False):
+        found = watched(diagnostician, Input(0.06), Input(0.06), Input(0.001), measured=measured)
+        sentences = {sentence for each in found for sentence in bound_by_input(each)}
+        assert sentences and not [sentence for sentence in sentences if "every worker" in sentence]
 
 
 def test_an_input_that_takes_seconds_is_named_with_what_it_costs(diagnostician: Make) -> None:

@@ -82,3 +82,13 @@ def test_nobody_is_named_whom_the_steps_of_the_window_contradict_or_do_not_show(
     judged(named, slow, steps(1.0, 1.0, 1.0))
     judged(named, slow, None)
     assert len(named) == 0
+
+
+def test_one_that_the_steps_no_longer_show_stays_as_it_was_until_it_has_recovered() -> None:
+    named, slow = NamedStragglers(Rule()), steps(1.0, 2.0, 1.0, 1.0, 1.0)
+    judged(named, slow, slow)
+    before = named.figures["worker:1"]
+    judged(named, slow, steps(1.0, 0.9, 1.0, 1.0, 1.0))
+    assert named.figures["worker:1"] is before
+    assert judged(named, steps(1.0, 2.0, 1.0, 2.0, 1.0), steps(1.0, 0.9, 1.0, 2.0, 1.0))[-1] == [3]
+    assert list(named) == ["worker:1", "worker:3"] and named.figures["worker:1"] is before

@@ -104,3 +104,35 @@ def test_the_figures_of_known_steps() -> None:
     assert figures.excess["compute"] == pytest.approx(0.15)
     assert figures.slowdown == pytest.approx(2.0)
     assert figures.cost == pytest.approx(0.5)
+
+
+def standing_still(seconds: float, culprit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ((k,) ends, (5, k, 3) phases): worker 1 takes 300 ms a step, and in step 100 `culprit` hangs for 36 s."""
+    count = int(seconds / 0.3)
+    phases = np.full((5, count, 3), 0.005)
+    phases[PHASES.index("compute")] = [0.14, 0.3, 0.14]
+    phases *= np.exp(0.02 * np.random.default_rng(0).normal(size=phases.shape))
+    phases[PHASES.index("compute"), 100, culprit] += 36.0
+    own = phases[:-1].sum(axis=0)
+    phases[-1] = TRANSFER + own.max(axis=1, keepdims=True) - own
+    return np.cumsum(phases.sum(axis=0)[:, 0]), phases
+
+
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+def test_a_standstill_is_in_no_figure_of_a_slowness(diagnostician: Make, culprit: int) -> None:
+    end, phases = standing_still(120.0, culprit)
+    observer = diagnostician(3)
+    told: list[Diagnosis] = []
+    for second in range(1, 110):
+        low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
+        for worker in range(3):
+            observer.observe(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+        told += [each for each in observer.diagnose(float(second)).diagnoses if each.kind == "straggler"]
+    assert any(each.end is None and each.evidence["noticed"] < 30 for each in told)
+    assert any("has been slow" in each.sentence for each in told[-30:])
+    for each in told:
+        assert (each.subject, each.evidence["phase"]) == ("worker:1", "compute"), each.sentence
+        assert each.evidence["cause"] in ("unknown", "device")
+        assert each.number("ratio") == pytest.approx(0.315 / 0.155, rel=0.1), each.sentence
+    stopped = next(each for each in told if each.end is not None)
+    assert stopped.end == pytest.approx(float(end[99]), abs=1.0)

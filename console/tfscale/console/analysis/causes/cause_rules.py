@@ -22,6 +22,8 @@ UNKNOWN = "unknown"
 """Kind of the cause where no rule matches."""
 DEVICE = "device"
 """Kind of the cause of those that compute slowly, and nothing shows why."""
+OF_ONE_PHASE = ("input", "host")
+"""Kinds of causes that are found by where the time goes: each has the name of its phase."""
 
 _HALF = 0.5
 _INPUT_SHARE = 0.05
@@ -118,7 +120,7 @@ def explain(case: Case) -> Cause:
 
 def quotes_figures(cause: Cause) -> bool:
     """Decide whether its evidence holds a number of the straggler's figures."""
-    return cause.kind in ("input", "host")
+    return cause.kind in OF_ONE_PHASE
 
 
 def only_gpus(vitals: Vitals) -> Vitals:

@@ -10,14 +10,10 @@ from statistics import median
 
 from tfscale.console.analysis.condition.stillness import Stillness, stillness_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.steps.aligned_steps import SHORTEST_STANDSTILL, USUAL_STEPS
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.probe_status import ProbeState
 
-SHORTEST = 2.0
-"""Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
-USUAL_STEPS = 5.0
-"""Multiple of the usual step up to which it counts as training: a single step that is a few times as long is common
-(the next file, garbage collection), a rate of zero at each of them would be wrong."""
 CERTAIN = 1.0
 """Seconds without a step up to which it counts as training though a process is stopped (chosen: one frame)."""
 FIRST_STEPS = 10.0
@@ -97,7 +93,7 @@ class ConditionWatch:
         pause = median(self._pauses) if len(self._pauses) >= _PAUSES_NEEDED else 0.0
         usual = FIRST_STEPS if self._usual is None else USUAL_STEPS * self._usual
         is_stopped = any(task.meets and task.stopped and task.running for task in tasks)
-        if seconds <= (CERTAIN if is_stopped else max(SHORTEST, usual)):
+        if seconds <= (CERTAIN if is_stopped else max(SHORTEST_STANDSTILL, usual)):
             self._learn(since)
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         stillness = stillness_of(tasks, since, seconds, now)

@@ -22,12 +22,12 @@ from tfscale.console.analysis.findings import by_severity
 from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.goodput import Goodput
-from tfscale.console.analysis.run.load import Load
+from tfscale.console.analysis.run.load import WAITING, Load
 from tfscale.console.analysis.run.saturation import SaturationWatch
 from tfscale.console.analysis.run.time_shares import TimeShares
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
-from tfscale.console.analysis.steps.phases import transfer
+from tfscale.console.analysis.steps.phases import medians, transfer
 from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
@@ -219,6 +219,8 @@ class ClusterContext(Detector):
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
         last = [column for column, name in enumerate(recent.subjects) if name in late]
         fetch = max((float(np.median(recent.phases[2][:, column])) for column in last), default=fetch)
+        waits = medians(recent.phases[2]) >= WAITING * fetch
+        waiting = () if waits.all() else tuple(np.array(recent.subjects)[waits].tolist())
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
         probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
         link, source = self._slowest_link(names, vitals)
@@ -232,6 +234,7 @@ class ClusterContext(Detector):
             link_source=source,
             is_whole=is_whole,
             late=tuple(recent.subjects[column] for column in last),
+            waiting=waiting,
         )
         load = load.of_program(probe)
         if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:

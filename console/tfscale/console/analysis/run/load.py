@@ -10,6 +10,10 @@ from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.run.scaling import bus_bandwidth, volume
 from tfscale.core.records.probe_status import ProbeStatus
 
+WAITING = 0.5
+"""Share of the usual wait for data from which on a worker counts among those that wait: equal inputs differ by less
+than half, and one that waits for a tenth as long is told to wait as long by no sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -40,6 +44,8 @@ class Load:
     """Source of `link`, as the evidence names it."""
     late: tuple[str, ...] = ()
     """Workers whose data come last, where nobody knows how fast those of the others would come; `input` is theirs."""
+    waiting: tuple[str, ...] = ()
+    """Workers that wait so long for their data, where they are not all; the others wait for them."""
     is_whole: bool = True
     """False where the steps of some worker are not known: what seems to be the all-reduce may be a wait for it."""
 

@@ -1,20 +1,30 @@
-"""A training that is much slower than it was a minute ago, whatever the reason."""
+"""A training that is slower than it was within the last minute, whatever the reason."""
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from typing import NamedTuple
 
-DROP = 1.5
-"""Times as fast as now, from which on a training is no longer called healthy (reasoned, not tuned on runs): below, the
-drift of a busy host would take the word from runs that are well; above, a link that halves the rate would keep it."""
-_MINUTE = (50.0, 75.0)
-"""Ages of the rates to compare with, seconds."""
-_NOW = 10.0
-"""Seconds of the newest rates, whose median a checkpoint of 5 s does not move."""
-_LEAST = 5
-"""Rates on each side, at least; fewer are the begin of a run, or of an attempt."""
+LEAST = 1.25
+"""Times as fast as in each of the newest rates that all of an earlier stretch were, from which on a training is no
+longer called healthy. The least of the ones before is compared with the largest of now, so that rates of noise overlap;
+with 1.5 steps of 283 ms after such of 200 ms kept the word."""
+_MEMORY = 75.0
+"""Seconds for which rates are remembered: what was longer ago is no news."""
+_BEFORE, _NOW = 5, 20
+"""Rates in a row, one a second, of the stretch before and of now: each is over 5 s. With 10 of now, noise of 20 %
+took the word from 8 equal workers 16 times in half an hour, with 20 not once in a quarter of one; with more it would
+be said later."""
+
+
+class Drop(NamedTuple):
+    """The fastest stretch of the last minute beside the pace of now."""
+
+    times: float
+    """Times as fast as now that it was."""
+    until: float
+    """Its end, Unix seconds."""
 
 
 class PaceDrop:
@@ -23,18 +33,19 @@ class PaceDrop:
     def __init__(self) -> None:
         self._rates: deque[tuple[float, float]] = deque()
 
-    def since_a_minute(self, now: float, rate: float | None) -> float | None:
-        """Remember the rate of now, and return how many times as fast it was a minute ago; None below `DROP`."""
-        if rate:
-            self._rates.append((now, rate))
-        while self._rates and now - self._rates[0][0] > _MINUTE[1]:
-            self._rates.popleft()
-        before = [known for at, known in self._rates if now - at >= _MINUTE[0]]
-        newest = [known for at, known in self._rates if now - at < _NOW]
-        if not rate or min(len(before), len(newest)) < _LEAST:
+    def within_a_minute(self, now: float, rate: float | None) -> Drop | None:
+        """Remember the rate of now, and return how much faster training was before; None where that is no news."""
+        if not rate:
             return None
-        return drop if (drop := _median_ratio(before, newest)) > DROP else None
-
-
-def _median_ratio(before: Sequence[float], newest: Sequence[float]) -> float:
-    return statistics.median(before) / statistics.median(newest)
+        self._rates.append((now, rate))
+        while now - self._rates[0][0] > _MEMORY:
+            self._rates.popleft()
+        rates = [known for _, known in self._rates]
+        if len(rates) < _BEFORE + _NOW:
+            return None
+        starts = range(len(rates) - _BEFORE - _NOW + 1)
+        fastest = max(starts, key=lambda start: (min(rates[start : start + _BEFORE]), start))
+        before, newest = rates[fastest : fastest + _BEFORE], rates[-_NOW:]
+        if min(before) < LEAST * max(newest):
+            return None
+        return Drop(statistics.median(before) / statistics.median(newest), self._rates[fastest + _BEFORE - 1][0])

@@ -144,11 +144,8 @@ def _step(load: Load) -> str:
 
 def _input(load: Load) -> Limit:
     share = load.input / load.step
-    whose = "its data"
-    if load.late:
-        whose = f"data, {names_of(load.late)}'s come last (how fast the others' would come is not known)"
-    sentence = f"input-bound: every worker waits {share:.0%} of each {_step(load)} for {whose}"
-    evidence: Evidence = {"input": load.input, "last": load.late or None}
+    sentence = f"input-bound: {_who_waits(load, f'{share:.0%} of each {_step(load)}')}"
+    evidence: Evidence = {"input": load.input, "last": load.late or None, "waiting": load.waiting or None}
     return Limit(
         resource="input",
         subject=CLUSTER,
@@ -161,6 +158,16 @@ def _input(load: Load) -> Limit:
         evidence=evidence,
         settle=0.0 if load.late else SETTLE,
     )
+
+
+def _who_waits(load: Load, how_long: str) -> str:
+    """Say who waits for data, and whose come last."""
+    does, whose, them = ("waits", "its", "it") if len(load.waiting) == 1 else ("wait", "their", "them")
+    who = f"{names_of(load.waiting)} {does}" if load.waiting else "every worker waits"
+    if not load.late:
+        return f"{who} {how_long} for " + (f"{whose} data, the others for {them}" if load.waiting else "its data")
+    last = "which" if load.late == load.waiting else f"{names_of(load.late)}'s"
+    return f"{who} {how_long} for data, {last} come last (how fast the others' would come is not known)"
 
 
 def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
@@ -332,7 +339,7 @@ class SaturationWatch:
 
 
 def _is_news(reported: Limit, limit: Limit) -> bool:
-    if reported.evidence.get("last") != limit.evidence.get("last"):
+    if any(reported.evidence.get(name) != limit.evidence.get(name) for name in ("last", "waiting")):
         return True
     return reported.resource != limit.resource or abs(reported.fraction - limit.fraction) >= _NEWS
 

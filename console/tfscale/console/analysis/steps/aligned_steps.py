@@ -7,6 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.steps.arrays import Floats, Integers
+from tfscale.console.analysis.steps.phases import longest_lag, medians, transfer
+
+SHORTEST_STANDSTILL = 2.0
+"""Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
+USUAL_STEPS = 5.0
+"""Multiple of the usual step up to which it counts as training: a single step that is a few times as long is common
+(the next file, garbage collection), a rate of zero at each of them would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,14 @@ class AlignedSteps:
         """Return the steps after this collective."""
         return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
 
+    def without_standstills(self) -> AlignedSteps:
+        """Return the steps but those that are so long that the cluster stood still in them."""
+        took = longest_lag(self.lag) + transfer(self.reduce)
+        is_usual = ~(took > max(SHORTEST_STANDSTILL, USUAL_STEPS * float(medians(took)))) if len(self) else None
+        return self if is_usual is None or is_usual.all() else self._selected(is_usual)
+
     def _from(self, start: int) -> AlignedSteps:
-        if start == 0:
-            return self
-        return AlignedSteps(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:], self.meets)
+        return self if start == 0 else self._selected(slice(start, None))
+
+    def _selected(self, rows: slice | NDArray[np.bool_]) -> AlignedSteps:
+        return AlignedSteps(self.subjects, self.sequence[rows], self.end[rows], self.phases[:, rows], self.meets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.steps.blocks import Blocks
@@ -86,6 +86,10 @@ class NamedStragglers:
         self.late = tuple(name for name in fresh if name in reported and not reported[name].is_alone)
         if len(shown) < len(fresh):
             reported = self._reported(blocks, shown, report)
+        hidden = {name for name, straggler in reported.items() if name not in shown and not self._is_slower(straggler)}
+        if hidden:
+            # Until it has recovered it stays as it was: in a phase in which it is no slower nothing is to be found.
+            reported = self._reported(blocks, shown, report, hidden)
         verdicts = {name: named.verdict for name, named in self._named.items()} | shown
         self._named |= {name: _Named(verdicts[name], straggler) for name, straggler in reported.items()}
         self.suspect = None if self._named else self._suspect(blocks, report)
@@ -97,11 +101,16 @@ class NamedStragglers:
         return Suspect(blocks.subjects[verdict.column], verdict.begin) if is_shown else None
 
     def _is_shown(self, straggler: ReportedStraggler) -> bool:
-        return straggler.is_alone and straggler.figures.ratio >= self.rule.off
+        return straggler.is_alone and self._is_slower(straggler)
 
-    def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
+    def _is_slower(self, straggler: ReportedStraggler) -> bool:
+        return straggler.figures.ratio >= self.rule.off
+
+    def _reported(
+        self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report, hidden: Collection[str] = ()
+    ) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
-        columns = {subject: column for column, subject in enumerate(blocks.subjects)}
+        columns = {subject: column for column, subject in enumerate(blocks.subjects) if subject not in hidden}
         present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
         present.sort(key=lambda verdict: verdict.column)
         if not present:

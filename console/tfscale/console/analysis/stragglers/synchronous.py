@@ -109,12 +109,15 @@ class SynchronousSubjects:
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
 
     def _steps_since(self, at: float) -> AlignedSteps:
-        """Return the window's subjects' steps that ended after `at`, of the newest seconds; an even sample of many."""
+        """Return the window's subjects' steps that ended after `at`, of the newest seconds; an even sample of many.
+
+        A standstill among them is none of their pace.
+        """
         window = self.window
         seconds = float(window.end[-1]) - at if len(window) else 0.0
         steps = MOST_STEPS if seconds > MOST_SECONDS else 1
         newest = self.table.window(window.subjects, WARM_UP_STEPS, min(seconds, MOST_SECONDS), steps, COMPLETE)
-        return newest.since(at)
+        return newest.since(at).without_standstills()
 
     def _still_reporting(self, running: list[str]) -> list[str]:
         """Return the subjects whose frames still arrive."""
