@@ -88,7 +88,7 @@ def _tell_of_console(settings: AgentSettings) -> None:
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr; one that takes nothing any more is no reason not to train."""
+    """Write a line to stderr; the agent goes on where stderr can no longer be written."""
     with contextlib.suppress(OSError):
         print(f"tfscale-agent: {line}", file=sys.stderr, flush=True)
 

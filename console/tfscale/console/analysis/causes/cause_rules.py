@@ -3,8 +3,9 @@
 A counter is evidence only where it sets the straggler apart from its peers: what all hosts show makes none of them
 slower than the others. docs/reference/diagnoses.md gives the threshold and the source of each rule.
 
-To add a cause: write a rule, put it into CAUSE_RULES at its rank, give it a first step in `remedies._BY_CAUSE`, and a
-case in tests/console/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.
+To add a cause: write a rule, put it into CAUSE_RULES at its rank, and give the cause a first step in
+`first_steps._BY_CAUSE`, a noun in `cause_words.IN_A_WORD`, a place in `worth_restarting._MENDED` if a restart mends it,
+and a case in tests/console/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ BEYOND_IN_STEP = 1.25
 
 @dataclass(slots=True)
 class LinkSpeeds:
-    """Speeds that the cluster file gives, but for the wrong ones."""
+    """Speeds that the cluster file gives, without those that a link has exceeded."""
 
     spec: ClusterSpec
     _carried: dict[str, tuple[float, float]] = field(default_factory=dict)

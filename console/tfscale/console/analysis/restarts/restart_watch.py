@@ -265,7 +265,7 @@ def _reporters(tasks: Sequence[ObservedTask]) -> Sequence[ObservedTask]:
 
 
 def _is_other_program(before: NewestSteps, steps: NewestSteps) -> bool:
-    """Decide whether another process of the same start numbers the steps: that was no restart."""
+    """Decide whether another process of the same start numbers the steps, without a restart."""
     return before.attempt == steps.attempt and before.part != steps.part
 
 

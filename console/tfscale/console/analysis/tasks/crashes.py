@@ -51,7 +51,7 @@ class _Incident:
     noticed: float
     is_reported: bool = False
     apart: frozenset[str] = frozenset()
-    """Tasks that were found to be out of step: an agent that comes back later knows less of them."""
+    """Tasks that were found to be out of step; an agent that comes back later no longer knows it."""
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
