@@ -187,7 +187,7 @@ def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mappi
 
 
 def _spare(chosen: Mapping[str, Any], spec: ClusterSpec) -> Address | None:
-    """Return the spare that the agent is, None for the agent of a task. Raises UsageError for one that is not there."""
+    """Return the spare that the agent is, None for the agent of a task. Raises UsageError for an unknown spare."""
     spare: Address | None = chosen.get("spare")
     if spare is not None and spare not in spec.spares:
         names = ", ".join(map(str, spec.spares)) or "none"

@@ -385,7 +385,7 @@ class Gang:
 
 
 def _verb(operation: Operation) -> Verb:
-    """Return the kind of a command; one of a later version that this one goes on with starts its tasks."""
+    """Return the kind of a command; an unknown kind, written by a later version, counts as a restart."""
     return next((verb for verb in Verb if verb == operation.intent.verb), Verb.RESTART)
 
 

@@ -83,7 +83,7 @@ class PeerAddresses:
         return True
 
     def sort(self, sockets: Iterable[TcpSocket]) -> Mapping[str, Sequence[TcpSocket]]:
-        """Return the connections of each peer; of those that any one of several tasks has made, under all names."""
+        """Return the connections by peer; where several tasks may be the peer, the key names all: `a or b`."""
         by_peer: dict[str, list[TcpSocket]] = defaultdict(list)
         for each in sockets:
             peer = self._by_address.get(each.remote)

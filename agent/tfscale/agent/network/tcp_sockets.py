@@ -75,7 +75,7 @@ class TcpSocket:
 
 
 def established(ports: Container[bytes]) -> Iterator[TcpSocket]:
-    """Yield the established connections one of whose `ports` (two bytes in network order) is among these.
+    """Yield the established connections whose local or remote port (two bytes in network order) is in `ports`.
 
     Raises OSError where the kernel does not tell.
     """

@@ -22,7 +22,7 @@ from tfscale.core.text import times
 UNKNOWN = "unknown"
 """Kind of the cause where no rule matches."""
 DEVICE = "device"
-"""Kind of the cause of those that compute slowly, and nothing shows why."""
+"""Kind of the cause of stragglers that compute slowly where no counter shows why."""
 
 _HALF = 0.5
 _INPUT_SHARE = 0.05
@@ -123,7 +123,7 @@ def quotes_figures(cause: Cause) -> bool:
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
-    """Return the vitals without those that replicas of one host share: these make no replica slower than the others."""
+    """Return the vitals of the GPUs alone: replicas of a host share its other vitals, so these set none apart."""
     shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
     return replace(vitals, **shared)
 

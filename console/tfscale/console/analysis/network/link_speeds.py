@@ -40,7 +40,7 @@ class LinkSpeeds:
 
     @property
     def wrong(self) -> list[Diagnosis]:
-        """One `wrong_speed` for each link that carried more than it is said to."""
+        """A `wrong_speed` for each link that carried more than the speed in the cluster file."""
         return [self._describe(task, found, carried) for task, (found, carried) in sorted(self._carried.items())]
 
     def _describe(self, task: str, found: float, carried: float) -> Diagnosis:

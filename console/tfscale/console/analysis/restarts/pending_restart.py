@@ -104,7 +104,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Pending:
-    """Restart that is not measured yet; several where each came before the one before was measured."""
+    """Restarts that are not measured yet: each came before the restart before it was measured."""
 
     before: StepRate | None
     straggling: Straggling

@@ -188,7 +188,7 @@ class RestartWatch(Detector):
         return frozenset(name for name in self._stopped if present.get(name) == self._attempts.get(name))
 
     def _started(self, tasks: Iterable[ObservedTask]) -> float | None:
-        """Return when the first of these tasks was started that have begun anew, Unix seconds."""
+        """Return the earliest start, Unix seconds, among these tasks that have begun anew."""
         starts = [
             task.status.started for task in tasks if task.status and task.attempt != self._attempts.get(task.name)
         ]

@@ -232,7 +232,7 @@ class _Spans:
     length: Floats
     """Seconds in phases, the mean of the workers'."""
     waited: Floats
-    """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
+    """Seconds of the steps in which a worker waits for a slower worker, the mean of all workers."""
     outside: Floats
     """Seconds outside of the phases, of the worker with the most: the others wait for that worker in the all-reduce."""
     taken: Floats

@@ -41,7 +41,7 @@ class Load:
     late: tuple[str, ...] = ()
     """Workers whose data come last, where nobody knows how fast those of the others would come; `input` is theirs."""
     is_whole: bool = True
-    """False where the steps of some worker are not known: what seems to be the all-reduce may be a wait for it."""
+    """False where a worker's steps are unknown: what seems to be the all-reduce may be a wait for that worker."""
 
     @property
     def bus(self) -> float | None:

@@ -256,7 +256,7 @@ def _why(failure: Failure) -> str:
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
-    """Return how the others failed: for the same reason, for one of their own, or for want of their peer."""
+    """Return how the others failed: for the same reason, for a reason of their own, or because their peer was gone."""
     alike = [failure for failure in others if _is_alike(first, failure)]
     own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
     rest = [failure for failure in others if failure not in (*alike, *own)]
