@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr, whatever the level of the log, and into no file of it: a URL may have a token."""
+    """Write a line to stderr at every log level, and never to the log file: the line may hold a URL with a token."""
     print(f"tfscale-console: {line}", file=sys.stderr, flush=True)
 
 

@@ -11,7 +11,7 @@ _UNHANDLED = {signal.SIGKILL, signal.SIGSTOP}
 
 
 def signal_named(name: str) -> signal.Signals:
-    """Return the signal of a name such as `USR1` or `SIGUSR1`. Raises UsageError for one that is not sent."""
+    """Return the signal of a name such as `USR1` or `SIGUSR1`. Raises UsageError where it may not be sent."""
     word = name.upper().removeprefix("SIG")
     number = getattr(signal.Signals, f"SIG{word}", None)
     if number is None:

@@ -114,8 +114,8 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
 def tells(found: Examination | None, contact: Contact) -> bool:
     """Decide whether an attempt says anything about its target, by the target's own examination.
 
-    Nobody listens for a task without an agent, or of a taken port. A task that lives may have no server yet, and one
-    that only evaluates never has.
+    A refused connection says nothing about a task whose agent was not examined, whose port another program holds, or
+    which has no server: it has just started, or only evaluates.
     """
     if found is None:
         return False
