@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
@@ -41,7 +42,7 @@ def _url(text: str, place: str) -> str:
 REPORT_FORMATS = ("text", "json", "html")
 
 
-def _format(text: str, place: str) -> str:
+def _format(text: str, place: str) -> Any:
     """Return a format; the file and variables may have one for reports, which is another command's."""
     return one_of(*FORMATS, *(() if is_flag(place) else REPORT_FORMATS))(text, place)
 

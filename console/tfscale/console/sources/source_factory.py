@@ -20,7 +20,6 @@ from tfscale.console.sources.simulation.simulated import SimulatedSource
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import outranks
 
 T = TypeVar("T")
