@@ -26,7 +26,8 @@ def status_text(status: TaskStatus) -> str:
 def end_text(diagnosis: Diagnosis) -> str:
     """Return the end of a diagnosis as one line: the state that holds again, and how long it did not hold.
 
-    Of a diagnosis that is not judged any longer nobody knows whether that state holds. The sentence of a straggler that has ended tells what it was, and that of a restart what it has cost and gained.
+    Of a diagnosis that is not judged any longer nobody knows whether that state holds. The sentence of a straggler that
+    has ended tells what it was, and that of a restart what it has cost and gained.
     """
     if (is_over := kind_of(diagnosis).is_over) is None:
         return diagnosis.sentence
