@@ -96,7 +96,7 @@ async def test_a_request_that_reaches_an_agent_as_it_stops_is_the_next_ones(sett
     serving = asyncio.create_task(first.run())
     assert await peer.generation(10, wait=True) == 0
     first.hand_over()
-    starting = [asyncio.create_task(peer.run(1, "test", fail)) for _ in range(40)]
+    starting = [asyncio.create_task(peer.run(1, Reason("test"), fail)) for _ in range(40)]
     for _ in range(4):
         await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251  # they arrive, and the server has no time for them

@@ -67,7 +67,7 @@ class FindingKind:
     first_step: FirstStep | None
     """The first thing to do."""
     nouns: tuple[str, str] | None = None
-    """Names of one such finding and of several, in the verdict of a report; None where it is charged with nothing."""
+    """Singular and plural name in the verdict of a report; None where the kind is charged with nothing."""
     info_is_calm: bool = False
     """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
     costs_all: bool = False

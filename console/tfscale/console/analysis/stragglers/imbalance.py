@@ -37,10 +37,10 @@ class LostTime(NamedTuple):
     """Time that the slowest subject of each step loses for all, over some steps."""
 
     phase: str | None
-    """The phase that holds most of it, None where none holds half."""
+    """The phase with most of the imbalance; None where no phase has half of it."""
     phase_share: float
     subject: str
-    """The subject that holds most of it."""
+    """The subject with most of the imbalance."""
     subject_share: float
     subjects: int
 

@@ -120,7 +120,7 @@ def together(subjects: tuple[str, ...], verdicts: Sequence[Verdict]) -> tuple[st
 def _are_of_two_kinds(
     subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
 ) -> bool:
-    """Decide whether several stragglers look as if their hardware were another one than that of the rest."""
+    """Decide whether several stragglers look as if they had other hardware than the rest."""
     if len(verdicts) < 2 or 2 * len(verdicts) < len(subjects):
         return False
     return all(verdict.before is None for verdict in verdicts) and {each.phase for each in measured} == {"compute"}
