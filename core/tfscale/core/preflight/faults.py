@@ -175,7 +175,7 @@ def _versions(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _scripts(checkup: Checkup) -> Iterator[Fault]:
-    """Compare the scripts of each role: those of different roles may differ."""
+    """Compare the scripts within each role: tasks of different roles may run different scripts."""
     for role in Role:
         values = {task: found.program.script_hash[:8] for task, found in checkup.examined.items() if task.role is role}
         yield from _unequal("script", f"the script of {role}s", values, "copy the same file to all hosts")

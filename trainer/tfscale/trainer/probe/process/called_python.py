@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
 
 class CalledPython:
-    """Clock of all calls from graphs into Python, those that are under way too."""
+    """Clock of all calls from graphs into Python, also of calls that are under way."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
