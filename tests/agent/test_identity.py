@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from running_agents import W0, W1, agent, agent_process, command, named, peer_of, runs, status_when, stub
+from running_agents import W0, W1, agent, agent_process, command, named, peer_of, runs, status_when, stub, until
 from tfscale.agent import wire
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Answer
@@ -201,6 +201,7 @@ async def test_a_task_whose_state_was_removed_is_left_as_it_is_and_nobody_is_tol
         before = await runs(settings)
         process.kill()
         process.wait()
+        await until(lambda: b'"task_pid"' in settings.files.shim_state.read_bytes())  # it writes no state after that
         kept = settings.files.shim_state.read_bytes()
         settings.files.shim_state.unlink()
         with pytest.raises(SupervisionError, match=r"this task runs, but its state in .* is missing or damaged"):

@@ -24,8 +24,8 @@ from tfscale.v1 import agent_pb2, telemetry_pb2
 class KeptAgent:
     """One agent, and what it has kept."""
 
-    def __init__(self, description: Description) -> None:
-        self.feed = Feed(minutes=10)
+    def __init__(self, description: Description, minutes: int = 10) -> None:
+        self.feed = Feed(minutes)
         self.description = description
 
     def keep(self, frame: Frame, message: bytes | None = None) -> None:

@@ -43,14 +43,16 @@ def early(spec: ClusterSpec, events: Sequence[Event], at: float) -> Snapshot:
     return snapshot
 
 
-def agents_at(events: Sequence[Event], at: float, ahead: Mapping[Task, float] | None = None) -> dict[Task, KeptAgent]:
-    """Return the agents as they were at `at`, with all that they had sent until then; without those out of reach."""
+def agents_at(
+    events: Sequence[Event], at: float, ahead: Mapping[Task, float] | None = None, minutes: int = 10
+) -> dict[Task, KeptAgent]:
+    """Return the agents as they were at `at`, with all that they keep until then; without those out of reach."""
     agents: dict[Task, KeptAgent] = {}
     links: dict[Task, LinkState] = {}
     for event in events:
         match event:
             case AgentDescribed(when, task, description) if when <= at and task not in agents:
-                agents[task] = KeptAgent(description)
+                agents[task] = KeptAgent(description, minutes)
             case LinkChanged(when, task, state) if when <= at:
                 links[task] = state
             case FrameArrived(_, task, frame, message) if frame.at - (ahead or {}).get(task, 0.0) <= at:

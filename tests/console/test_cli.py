@@ -200,6 +200,13 @@ async def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
     assert said in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["BADNAME", "", "KILL"])
+async def test_a_signal_that_is_none_is_refused_before_an_agent_is_asked(name: str) -> None:
+    status, out, err = await run("signal", "worker:0", name, "--agent", "127.0.0.1:1", "--insecure")
+    assert (status, out) == (2, "")
+    assert ("KILL is not sent" if name == "KILL" else f"no signal {name!r}") in err and err.count("\n") == 1
+
+
 async def test_a_simulations_tasks_cannot_be_asked() -> None:
     status, _, err = await run("stack", "worker:1", TFSCALE_SIMULATE="2")
     assert (status, err) == (1, "tfscale-console: no stack: this is a simulation: its tasks are not there\n")

@@ -88,7 +88,7 @@ def _tell_of_console(settings: AgentSettings) -> None:
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr; one that takes nothing any more is no reason not to train."""
+    """Write a line to stderr; the agent goes on where stderr can no longer be written."""
     with contextlib.suppress(OSError):
         print(f"tfscale-agent: {line}", file=sys.stderr, flush=True)
 
@@ -187,7 +187,7 @@ def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mappi
 
 
 def _spare(chosen: Mapping[str, Any], spec: ClusterSpec) -> Address | None:
-    """Return the spare that the agent is, None for the agent of a task. Raises UsageError for one that is not there."""
+    """Return the spare that the agent is, None for the agent of a task. Raises UsageError for an unknown spare."""
     spare: Address | None = chosen.get("spare")
     if spare is not None and spare not in spec.spares:
         names = ", ".join(map(str, spec.spares)) or "none"

@@ -45,7 +45,7 @@ class CollectorThread(ABC, Generic[Sample]):
 
     @abstractmethod
     def _samples(self) -> Generator[Sample]:
-        """Yield a sample each time that one is asked for; closed at the end."""
+        """Yield a sample at each request; the generator is closed at the end."""
 
     def _run(self) -> None:
         try:

@@ -114,7 +114,7 @@ class AgentSettings:
 
     @property
     def visible_gpus(self) -> str | None:
-        """CUDA_VISIBLE_DEVICES of the task, None where it has that of the agent."""
+        """CUDA_VISIBLE_DEVICES of the task; None where the task inherits the agent's variable."""
         if not self.gpus:
             return None
         tasks = [task for task, agent in self.cluster.agents.items() if agent in self.process_agents]
@@ -122,7 +122,7 @@ class AgentSettings:
 
     @property
     def files(self) -> TaskFiles:
-        """Files of the task; those of one that sits elsewhere than in the cluster file lie in a folder of the seat.
+        """Files of the task; where it sits elsewhere than in the cluster file, they lie in a folder of the seat.
 
         Hosts may share the run's folder, and the agent that the task has left may still have its files there.
         """

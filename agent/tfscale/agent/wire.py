@@ -56,7 +56,7 @@ class Hello:
     stack_signal: int | None
     """Signal on which the process writes the stacks of its Python threads."""
     trains: bool = False
-    """True if it has made steps since it was last messages to wait."""
+    """True if the process has made steps since the agent told it to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class EncodedFrame(NamedTuple):
 
     at: float
     rows: int
-    """Steps in it."""
+    """Number of steps in the frame."""
     message: bytes
 
     def after(self, dropped: int) -> EncodedFrame:

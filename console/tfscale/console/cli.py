@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr, whatever the level of the log, and into no file of it: a URL may have a token."""
+    """Write a line to stderr at every log level, and never to the log file: the line may hold a URL with a token."""
     print(f"tfscale-console: {line}", file=sys.stderr, flush=True)
 
 
@@ -91,7 +92,10 @@ def _run(console: Configuration) -> int:
 
 @_configured
 def _order(console: Configuration) -> int:
-    connection, order, words = _connect(console), ORDERS[console.command], console.arguments
+    order, words = ORDERS[console.command], console.arguments
+    if order.is_carried:
+        order.check(words[-1])
+    connection = _connect(console)
     if order.is_carried:
         return connection.run(partial(carry_out, order, words, connection))
     if not words:
@@ -107,10 +111,11 @@ def _doctor(console: Configuration) -> int:
 
 @_configured
 def _replay(console: Configuration) -> int:
-    settings = console.settings
+    # What is replayed is a recording already: `record` of the configuration file is for watching.
+    settings = replace(console.settings, record=None)
     if settings.serve is not None and not is_served(console.environment):
         return run_server(settings, settings.serve, _say)
-    return run_screens(settings, open_replay(settings, Path(console.arguments[0])), console.environment)
+    return run_screens(settings, open_replay(Path(console.arguments[0])), console.environment)
 
 
 @_configured
@@ -127,7 +132,7 @@ def _config(console: Configuration) -> int:
 def _report(invocation: Invocation) -> int:
     from tfscale.console.report.report_command import run_report
 
-    return run_report(invocation.arguments, invocation.flags)
+    return run_report(invocation.arguments, invocation.flags, invocation.environment)
 
 
 WATCH = Command(

@@ -1,6 +1,7 @@
 import asyncio
 
-from tfscale.agent.telemetry.feed import KEPT_STEPS, PIECE, RECENT, Feed
+from tfscale.agent.telemetry.feed import PIECE, RECENT, Feed
+from tfscale.agent.telemetry.kept_frames import AFTER_STEPS, KEPT_STEPS
 from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.milestone import Milestone
@@ -79,6 +80,29 @@ async def test_a_fast_program_keeps_less_time_and_no_more_memory() -> None:
         feed.close()
         got = [*watcher.recent, *[each async for each in watcher]]
     assert len(got) == KEPT_STEPS // 1000
+
+
+async def test_however_long_a_task_hangs_the_frames_around_its_last_steps_are_kept() -> None:
+    feed = Feed(1)
+    for number in range(5000):
+        feed.publish(frame(number, steps=10 if number < 200 else 0))
+    with feed.watch(since=5000.0 - 600, in_pieces=True) as late, feed.watch(since=4990.0) as back:
+        got = [read(each).sequence for piece in late.pieces() for each in piece]
+        assert got == [*range(200 + AFTER_STEPS - 60, 200 + AFTER_STEPS), *range(4940, 5000)]
+        assert [read(each).sequence for each in back.recent] == [*range(4991, 5000)]
+    for number in range(5000, 5100):
+        feed.publish(frame(number, steps=10))
+    with feed.watch(since=0.0, in_pieces=True) as late:
+        assert [read(each).sequence for piece in late.pieces() for each in piece] == [*range(5040, 5100)]
+
+
+async def test_steps_after_a_hang_do_not_push_out_at_once_those_before_it() -> None:
+    feed = Feed(1)
+    for number in range(300):
+        feed.publish(frame(number, steps=0 if 200 <= number < 280 else 10))
+    with feed.watch(since=0.0, in_pieces=True) as late:
+        got = [read(each).sequence for piece in late.pieces() for each in piece]
+    assert got[0] == 175 and got[-1] == 299 and len([each for each in got if each < 200]) == 25
 
 
 async def test_a_watcher_waits_for_the_next_frame() -> None:

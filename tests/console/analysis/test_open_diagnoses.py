@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -10,7 +12,7 @@ SLOW = Diagnosis("straggler", "worker:1", 10.0, None, "warning", "slow")
 
 def slow(ratio: float, severity: str = "warning", **evidence: float | str | None) -> Diagnosis:
     """Return a straggler that costs a third of the throughput."""
-    figures = {"ratio": ratio, "slowdown": 1.5, "phase": "input", **evidence}
+    figures = {"ratio": ratio - 0.2, "phase_ratio": ratio, "slowdown": 1.5, "phase": "input", **evidence}
     return replace(SLOW, severity=severity, sentence=f"{ratio}x slower", evidence=figures)
 
 
@@ -44,7 +46,7 @@ def test_a_straggler_that_is_over_is_told_by_what_it_was_and_at_its_worst() -> N
     (ended,) = memory.update([], 70.0, recovered={"worker:1": 60.0})
     assert ended.sentence.startswith("worker:1 was 1.8x slower in input for 50 s; the cluster lost 33%; normal since ")
     assert (ended.severity, ended.end, ended.evidence["cause"]) == ("critical", 60.0, "input")
-    assert ended.evidence["worst_ratio"] == 2.2
+    assert ended.evidence["worst_phase_ratio"] == 2.2
 
 
 def test_a_straggler_whose_task_ended_has_not_recovered_and_tells_the_worst_where_it_was_much_worse() -> None:
@@ -84,3 +86,13 @@ def test_a_straggler_is_told_as_slow_in_compute_with_no_cause_that_is_of_another
     (ended,) = memory.update([], 70.0)
     assert ended.sentence.startswith("worker:1 was 2.0x slower in compute for 60 s; the cluster lost 33%")
     assert ended.evidence["cause"] == "unknown"
+
+
+@pytest.mark.parametrize("factor", [1.6, 8.0])
+def test_a_straggler_ends_with_the_factor_that_was_told_while_it_lasted(factor: float) -> None:
+    seconds = findings_by_second(simulated(70, 4, f"worker:1={factor}x@20s-50s"), 4)
+    stragglers = [each for _, found in seconds for each in found.diagnoses if each.kind == "straggler"]
+    (ended,) = (each for each in stragglers if each.end is not None)
+    told = [float(each.sentence.partition("x)")[0].rpartition("(")[2]) for each in stragglers if each.end is None]
+    said = float(ended.sentence.removeprefix("worker:1 was ").partition("x slower in compute for ")[0])
+    assert said == pytest.approx(factor, rel=0.05) and said == pytest.approx(sum(told) / len(told), abs=0.06)

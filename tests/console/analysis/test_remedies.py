@@ -47,7 +47,7 @@ def test_the_reason_of_a_crash_says_what_to_change_before_it_is_restarted() -> N
 
 def test_of_saturation_the_remedies_that_the_sentence_has_no_room_for() -> None:
     limit = Diagnosis("saturation", "cluster", 0.0, None, "serious", "", remedies=(Remedy("a", 1.1), Remedy("b", 1.2)))
-    assert first_step(limit) == "or b (+20% throughput)"
+    assert first_step(limit) == "b (+20% throughput)"
     assert first_step(replace(limit, remedies=limit.remedies[:1])) is None
 
 

@@ -36,7 +36,7 @@ from tfscale.core.records.task_status import Stage
 SPEC = fakes.spec(3)
 SLOW = fakes.worker(1)
 EVIDENCE: Evidence = {
-    "ratio": 1.7, "phase": "compute", "slowdown": 1.5, "cause": "unknown", "step_before": 0.1,
+    "ratio": 1.5, "phase": "compute", "phase_ratio": 1.7, "slowdown": 1.5, "cause": "unknown", "step_before": 0.1,
 }  # fmt: skip
 STRAGGLER = Diagnosis("straggler", "worker:1", fakes.NOW - 60, None, "serious", "worker:1 has been slow", EVIDENCE)
 REASON = "on_straggler: worker:1 1.7x slower in compute, the cluster loses 33%; expected gain 50%"

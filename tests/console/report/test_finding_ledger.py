@@ -86,3 +86,14 @@ def test_what_nobody_watched_is_not_counted() -> None:
     at, findings = seconds[-1]
     before = ledger(seconds)[0].lost
     assert ledger([*seconds, (at + 3000.0, findings)])[0].lost == before
+
+
+def test_a_worker_that_is_slow_again_after_a_restart_is_two_findings_with_a_time_and_a_cost_each() -> None:
+    seconds = findings_by_second(simulated(60, 4, "worker:1=1.6x@3s", "worker:1=kill@30s-35s"), 4)
+    stragglers = [each for each in ledger(seconds) if each.diagnosis.kind == "straggler"]
+    assert [each.subjects for each in stragglers] == [("worker:1",), ("worker:1",)]
+    first, second = (each.diagnosis for each in stragglers)
+    assert first.end is not None and first.end <= fakes.NOW + 31 < second.begin and second.end is None
+    share = 1 - 1 / (seconds[-1][1].slowdown or 1.0)
+    for each, until in zip(stragglers, (first.end, seconds[-1][0]), strict=True):
+        assert each.lost == pytest.approx(share * (until - each.diagnosis.begin), rel=0.15)

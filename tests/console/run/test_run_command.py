@@ -42,6 +42,11 @@ def test_a_failure_is_told_in_one_line(program: tuple[str, ...], words: str, env
     assert run.returncode == 3 and words in said.splitlines()[-1] and "Traceback" not in said
 
 
+def test_a_program_that_ends_by_itself_is_not_said_to_be_asked(environment: dict[str, str]) -> None:
+    _, said = (run := _start(environment, *_python("import time; time.sleep(0.2)"))).communicate(timeout=60)
+    assert run.returncode == 0 and "asked to end" not in said
+
+
 def test_ctrl_c_ends_the_program_and_is_no_success(environment: dict[str, str]) -> None:
     run = _start(environment, *_python("import time; time.sleep(60)"))
     assert run.stdout is not None

@@ -80,6 +80,11 @@ def test_values_are_parsed() -> None:
         (["--fault", "worker:1=60ms"], "--fault needs --simulate"),
         (["--simulate", "2", "--fault", "worker:1=tired"], "'tired' is no fault"),
         (["--simulate", "2", "--fault", "worker:1"], "write TASK=WHAT"),
+        (["--simulate", "2", "--fault", "worker:1=foo"], "--fault: 'worker:1=foo': 'foo' is no fault"),
+        (["--simulate", "2", "--fault", "worker:1=kill@50s-10s"], "it ends before it begins"),
+        (["--simulate", "2", "--fault", "worker:1=0x"], "0x is no slowdown: write a number above 0"),
+        (["--simulate", "2", "--fault", "worker:1=0.0ms"], "0.0ms is no slowdown"),
+        (["--simulate", "2", "--fault", "worker:1=1.2.3x"], "write TASK=WHAT"),
         (["--simulate", "2", "--fault", "worker:1=2x,lunch"], "phase 'lunch' is none of"),
         (["--simulate", "2", "--agent", "h:1"], "are two clusters: give one"),
         (["--ca", "x"], "go together"),
@@ -118,6 +123,36 @@ def test_a_mistake_in_the_file_says_where(file: str, said: str, tmp_path: Path) 
     with pytest.raises(UsageError) as raised:
         configured(file=file, home=tmp_path)
     assert said in str(raised.value) and "config.toml" in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "command"),
+    [
+        ('format = "html"', ["--headless"]),
+        ('format = "html"', ["export", "x.tfrec"]),
+        ('format = "csv"', ["--theme", "dark"]),
+        ('format = "csv"\nrotate = "1MB"', ["stack", "worker:1"]),
+        ('serve = "0.0.0.0:1"', ["export", "x.tfrec"]),
+        ("once = true", ["run", "--", "train"]),
+    ],
+)
+def test_a_setting_of_the_file_that_is_for_another_command_is_not_refused(
+    lines: str, command: list[str], tmp_path: Path
+) -> None:
+    assert configured(*command, file=f"[console]\n{lines}\n", home=tmp_path).settings.format in ("jsonl", "csv")
+
+
+@pytest.mark.parametrize(("form", "begin"), [("html", "<!doctype html>"), ("csv", "a.csv\n")])
+def test_a_report_has_the_format_of_the_file_if_it_is_one_of_reports(
+    form: str, begin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{step},{worker},0.01,0.1,0.01,0.01\n" for step in range(50) for worker in range(2))
+    (tmp_path / "a.csv").write_text(f"step,worker,input_s,compute_s,reduce_s,update_s\n{rows}")
+    (tmp_path / "tfscale").mkdir()
+    (tmp_path / "tfscale/config.toml").write_text(f'[console]\nformat = "{form}"\n')
+    typed = invocation("report", "--csv", tmp_path / "a.csv", XDG_CONFIG_HOME=str(tmp_path))
+    assert typed.command.run(typed) == 0
+    assert capsys.readouterr().out.lower().startswith(begin)
 
 
 def test_a_restart_without_a_host_names_no_task() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from tfscale.console.sources.agent_stream import Patience
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.channels import Channels
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Neighbour
 from tfscale.core.records.task_status import Exit, TaskState
 
@@ -87,20 +89,54 @@ def shifted(frame, by):  # type: ignore[no-untyped-def]
     return replace(frame, at=frame.at + by, steps=steps)
 
 
+def held_up(run: list[Event], task: Task, begin: float, end: float) -> Iterator[Event]:
+    """Yield the events of a run in which one agent made no frame for a while: those after it follow those before."""
+    missed = 0
+    for event in run:
+        if not isinstance(event, FrameArrived) or event.task != task:
+            yield event
+        elif begin < event.at < end:
+            missed += 1
+        else:
+            yield replace(event, frame=replace(event.frame, sequence=event.frame.sequence - missed), message=None)
+
+
 async def test_an_agent_that_was_silent_in_the_past_was_not_heard_then() -> None:
     run = simulated(60, 3)
     begin = run[0].at
-    gap = [
-        event
-        for event in run
-        if not (isinstance(event, FrameArrived) and event.task == W1 and begin + 20 < event.at < begin + 30)
-    ]
-    told = await late(SPEC, agents_at(gap, begin + 50.5), begin + 50.5)
+    told = await late(SPEC, agents_at(list(held_up(run, W1, begin + 20, begin + 30)), begin + 50.5), begin + 50.5)
     links = [(event.state, event.at - begin) for event in told.events if isinstance(event, LinkChanged)]
     (down,) = [at for state, at in links if state is LinkState.DOWN]
     assert 22 < down < 25
     (back,) = [at for state, at in links if state is LinkState.UP and at > down]
     assert 29 < back < 32
+
+
+@pytest.mark.parametrize("fault", ["worker:2=stop@140s", "worker:2=hang@140s"])
+async def test_of_a_hang_longer_than_the_history_it_is_known_that_there_were_steps(fault: str) -> None:
+    run = simulated(300, 3, "worker:1=1.6x@60s", fault)
+    at = run[0].at + 290.5
+    there, told = early(SPEC, run, at), await late(SPEC, agents_at(run, at, minutes=1), at)
+    came = told.snapshots[-1]
+    assert findings(came) == findings(there) and findings(came).keys() == {("hang", "worker:2")}
+    assert came.findings.headline == there.findings.headline
+    assert not [event for event in told.events if isinstance(event, LinkChanged) and event.state is LinkState.DOWN]
+    told_there, told_late = ([entry.text for entry in each.timeline] for each in (there, came))
+    assert len(told_late) == len(told_there) and "worker:1 has been slow" in told_late[0]
+    stuck_there, stuck_late = ([text for text in texts if "stuck" in text] for texts in (told_there, told_late))
+    assert [text.partition(" (since")[2] for text in stuck_late] == [
+        text.partition(" (since")[2] for text in stuck_there
+    ]
+    assert len(seconds(told.events)) < 130
+
+
+async def test_an_agent_that_begins_while_its_task_hangs_knows_that_there_were_steps() -> None:
+    run = simulated(170, 3, "worker:2=hang@40s")
+    at, begin = run[0].at + 165.5, run[0].at
+    agents = agents_at([each for each in run if not (isinstance(each, FrameArrived) and each.at < begin + 60)], at)
+    there, came = early(SPEC, run, at), (await late(SPEC, agents, at)).snapshots[-1]
+    assert findings(came).keys() == findings(there).keys() == {("hang", "worker:2")}
+    assert came.findings.headline == there.findings.headline
 
 
 async def test_what_happened_an_hour_ago_stands_in_the_events_and_is_not_judged() -> None:

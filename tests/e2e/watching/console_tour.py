@@ -160,7 +160,7 @@ LEGS = (
         "crash",
         ("--simulate", "4", "--fault", "worker:2=kill@3s"),
         (
-            Stop("cluster", (), ("worker:2 was killed by SIGKILL at", "their peer was gone", "exited 1", "▲ crash")),
+            Stop("cluster", (), ("worker:2 was killed by SIGKILL at", "their peer was gone", "exited 1", "✖ crash")),
             Stop("task", ("j", "j", "Enter"), ("✖ SIGKILL", "was killed by SIGKILL at")),
         ),
     ),

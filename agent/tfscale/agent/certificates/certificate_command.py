@@ -29,7 +29,7 @@ _PERSON = re.compile(r"\w[\w.@+-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One who gets a certificate."""
+    """Receiver of a certificate."""
 
     name: str
     """Name of the folder, and common name of the certificate."""

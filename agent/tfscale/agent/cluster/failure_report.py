@@ -26,7 +26,7 @@ class FailureReport:
     still: float | None = None
     """Seconds without a step, of a task that runs."""
     is_inside: bool = False
-    """True for such a task that waits in a collective."""
+    """True where the task runs and waits in a collective."""
 
     @property
     def key(self) -> tuple[int, int]:

@@ -233,7 +233,7 @@ class Gang:
         return dict(zip(asked, numbers, strict=True))
 
     def _after(self, generations: Mapping[Task, int | None]) -> int:
-        """Return the next number, above that of each task too: one that is ahead would refuse all lower ones."""
+        """Return the next generation, above that of each task too: a task that is ahead would refuse lower numbers."""
         return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
     async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
@@ -313,7 +313,7 @@ class Gang:
                 placer.follow()
 
     async def _proof(self, operation: Operation) -> str:
-        """Watch the tasks that were started for some seconds. Raises GangError for one that has failed by then.
+        """Watch the tasks that were started for some seconds. Raises GangError where a task has failed by then.
 
         A newer command does not wait for that: return what is to be said of it then.
         """
@@ -385,7 +385,7 @@ class Gang:
 
 
 def _verb(operation: Operation) -> Verb:
-    """Return the kind of a command; one of a later version that this one goes on with starts its tasks."""
+    """Return the kind of a command; an unknown kind, written by a later version, counts as a restart."""
     return next((verb for verb in Verb if verb == operation.intent.verb), Verb.RESTART)
 
 

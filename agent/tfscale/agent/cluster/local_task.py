@@ -74,7 +74,7 @@ class LocalTask:
         return status
 
     async def check(self, generation: int, is_start: bool) -> None:
-        """Raise a TfscaleError if `fence`, or with `is_start` `run`, would be refused or fail; touch nothing."""
+        """Raise a TfscaleError if a call of `fence` would fail, or of `run` where `is_start`; change nothing."""
         self._refuse(generation)
         await self._journal.check()
         if is_start and (why := await self._why_not_startable()):

@@ -1,4 +1,4 @@
-"""One command to several tasks under way, and what its callers are told of it."""
+"""One command to several tasks under way, and the progress that its callers receive."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _AGAIN = 0.25
 """Seconds until a request is repeated that an agent which ends has not answered, or leaves to the next one."""
 
 _UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-"""Codes of a call that no agent has answered. A server cancels one that reaches it in the moment in which it stops."""
+"""Codes of a call that no agent has answered. A server that stops cancels a call that reaches it in that moment."""
 
 _ASK_AGAIN = 30.0
 """Seconds until an agent that TLS keeps away is asked again why."""
@@ -191,7 +191,7 @@ class Peer:
             listening.cancel()
 
     async def _listen(self, unreachable: Callable[[str], None]) -> None:
-        """Ask the agent again and again whether it is there, and tell of it once it has not answered for `patience`.
+        """Ask the agent again and again whether it is there, and report it once it has been silent for `patience`.
 
         The request itself says nothing of that: it is answered when the task is there, after a grace period perhaps,
         and gRPC holds back the first metadata of such a call until its answer.

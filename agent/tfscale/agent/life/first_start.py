@@ -21,7 +21,7 @@ _LEAD_PATIENCE = 20.0
 
 
 class FirstStart:
-    """First start by one agent: `adopt`, and once the agents of all other tasks of the process can start, `begin`."""
+    """First start by one agent: first `adopt`, then `begin`, once all agents that share this process are ready."""
 
     def __init__(self, parts: AgentParts, jobs: Jobs, departure: Departure) -> None:
         self._parts, self._settings, self._jobs, self._departure = parts, parts.settings, jobs, departure

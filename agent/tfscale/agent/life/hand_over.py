@@ -14,7 +14,7 @@ from tfscale.core.errors import TfscaleError
 
 COMMAND = "hand-over"
 HAND_OVER = signal.SIGUSR1
-"""Signal that asks for it; an agent of an earlier version ends of it, and its task goes on all the same."""
+"""Signal that asks an agent to hand over. It ends an agent of an earlier version, whose task goes on all the same."""
 _PATIENCE = 10.0
 """Seconds for an agent to leave."""
 

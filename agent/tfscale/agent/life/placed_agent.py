@@ -66,7 +66,7 @@ def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]
 
 
 async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
-    """Learn where tasks were placed while this agent was not there, and end one that it no longer holds.
+    """Learn where tasks were placed while this agent was not there, and end its task if another agent holds it now.
 
     Where none of those that it asks knows, the lead's agent tells it later.
     """

@@ -83,7 +83,7 @@ class PeerAddresses:
         return True
 
     def sort(self, sockets: Iterable[TcpSocket]) -> Mapping[str, Sequence[TcpSocket]]:
-        """Return the connections of each peer; of those that any one of several tasks has made, under all names."""
+        """Return the connections by peer; where several tasks may be the peer, the key names all: `a or b`."""
         by_peer: dict[str, list[TcpSocket]] = defaultdict(list)
         for each in sockets:
             peer = self._by_address.get(each.remote)
@@ -103,7 +103,7 @@ def _links(by_peer: Mapping[str, Sequence[TcpSocket]], before: _Sockets, seconds
 
 
 def _link(peer: str, pairs: Sequence[tuple[TcpSocket, TcpSocket]], seconds: float) -> PeerLink:
-    """Return what happened to all connections of a peer; times are of the one that carried most."""
+    """Sum up all connections of a peer; times are those of the connection that carried most."""
     main, old = max(pairs, key=lambda pair: (pair[0].acknowledged - pair[1].acknowledged, pair[0].in_flight))
     segments = sum(new.segments - old.segments for new, old in pairs)
     sent_again = sum(max(0, new.sent_again - old.sent_again) for new, old in pairs)

@@ -26,7 +26,7 @@ _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
 _MESSAGE = struct.Struct("=BBBB2s2s16s16sI8sIIIII")
 _LOCAL_PORT, _REMOTE_PORT = slice(4, 6), slice(6, 8)
-"""Places of the ports in it, in network order."""
+"""Places of the two ports in the body of `_MESSAGE`, in network order."""
 _ATTRIBUTE = struct.Struct("=HH")
 _MAPPED = bytes(10) + b"\xff\xff"
 """First bytes of an IPv6 address that is one of IPv4."""
@@ -57,7 +57,7 @@ class TcpSocket:
     busy: float
     """Seconds in which bytes were not acknowledged."""
     held: float
-    """The part of them in which the receive window was full: the other program did not read."""
+    """Seconds of `busy` in which the receive window was full: the other program did not read."""
     round_trip: float
     """Seconds, smoothed."""
     delivery_rate: float
@@ -67,7 +67,7 @@ class TcpSocket:
     segments: int
     """Segments with data that were sent."""
     sent_again: int
-    """Those of them that were sent again because they were lost; not those of which the other side had two."""
+    """Lost segments that were sent again; a segment that reached the other side twice is not counted."""
     retries: int
     """Times that the oldest unacknowledged segment has timed out in a row; 0 while the other side answers."""
     silent: float
@@ -75,7 +75,7 @@ class TcpSocket:
 
 
 def established(ports: Container[bytes]) -> Iterator[TcpSocket]:
-    """Yield the established connections one of whose `ports` (two bytes in network order) is among these.
+    """Yield the established connections whose local or remote port (two bytes in network order) is in `ports`.
 
     Raises OSError where the kernel does not tell.
     """

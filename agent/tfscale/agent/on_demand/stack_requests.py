@@ -99,7 +99,7 @@ def main_first(text: str) -> str:
 
 
 def _is_of_task(pid: int, task_pid: int) -> bool:
-    """Decide whether a process is the task's or a descendant of it, and not another one with a reused process id."""
+    """Decide whether a process is the task's or a descendant's, and no stranger with a reused process id."""
     try:
         process = psutil.Process(pid)
         return task_pid in (pid, *(parent.pid for parent in process.parents()))

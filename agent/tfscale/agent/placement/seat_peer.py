@@ -88,7 +88,7 @@ def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placem
 
 
 def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:
-    """Return the placements that these texts are; most agents tell the same one, and that of a thousand takes 15 ms."""
+    """Return the placements in these texts; most texts are equal, and parsing that of a thousand tasks takes 15 ms."""
     known = {}
     for text in texts:
         with contextlib.suppress(PlacementError):  # of an agent with another cluster file, which says so itself

@@ -21,7 +21,7 @@ _MOST_NAMED = 80
 
 
 def served_port(spec: ClusterSpec, task: Task) -> int | None:
-    """Return the port that the task itself will serve; None where nobody connects to it."""
+    """Return the port that the task itself will serve; None where nobody connects to the task."""
     return None if spec.is_alone or len(spec.tasks) == 1 or task.role is Role.EVALUATOR else spec.tasks[task].port
 
 

@@ -29,7 +29,7 @@ class FrozenGroup:
         return any(_tells_frozen(file.read_if_there()) for file in self._files)
 
     def _paths(self, pid: int) -> list[Path]:
-        """Return the files that tell it: both versions count the groups above, too."""
+        """Return the files that tell whether the group is frozen: in both versions also because a group above is."""
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:

@@ -1,4 +1,4 @@
-"""Control group of the task: how long it was throttled, and whom of it the kernel has killed for memory."""
+"""Control group of the task: how long it was throttled, and which of its processes were killed for memory."""
 
 from __future__ import annotations
 

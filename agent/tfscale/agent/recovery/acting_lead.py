@@ -150,7 +150,7 @@ class ActingLead:
         return lower
 
     def _incident_of(self, scope: tuple[Task, ...], report: FailureReport) -> Incident | None:
-        """Return the incident to which a report belongs; one that is final ends with the next start of its tasks."""
+        """Return the incident to which a report belongs; a final incident ends with the next start of its tasks."""
         for incident in [each for each in self._incidents if set(each.scope) & set(scope)]:
             if incident.final is None:
                 return incident
@@ -214,7 +214,7 @@ class ActingLead:
         return await self._why_left(incident, budget)
 
     def _pause_after(self, error: TfscaleError, incident: Incident, budget: RestartBudget) -> float:
-        """Return the seconds up to the next try, after one that could not begin."""
+        """Return the seconds up to the next try, after a restart that could not begin."""
         incident.tries += 1
         if isinstance(error, Busy):
             return _LOOK

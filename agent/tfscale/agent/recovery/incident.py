@@ -64,7 +64,7 @@ class Incident:
         return not self.failures
 
     def add(self, task: Task, report: FailureReport, failure: Failure | None, now: float) -> None:
-        """Take in a report, also one that is repeated."""
+        """Take in a report, also a repeated report."""
         self.reports[task], self.heard = report, now
         self.failed = max(self.failed, report.status.generation)
         if failure is not None:

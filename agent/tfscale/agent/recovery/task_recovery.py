@@ -152,6 +152,6 @@ class TaskRecovery:
             self._on_news()
 
     def _is_announced(self, at: float | None) -> bool:
-        """Decide whether a time of the restart is the one that is announced already, but for the way of the answers."""
+        """Decide whether a time of the restart is announced already; the answers' way shifts it by less than 1 s."""
         announced = self._supervisor.status.restart_at
         return at is not None and announced is not None and abs(at - announced) < 1.0

@@ -37,7 +37,7 @@ class Served(Protocol):
     identity: TaskIdentity
     """Names that a request for the agent has."""
     health_names: Sequence[str]
-    """Names by which the health of it is asked for."""
+    """Names under which gRPC's health service is asked about the agent."""
 
     def add_to(self, server: grpc.aio.Server, /) -> None:
         """Have the server answer its calls."""

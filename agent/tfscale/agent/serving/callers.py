@@ -21,7 +21,7 @@ _MOST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One who calls, in words, and what it may do."""
+    """Caller of the agent, in words, and its rights."""
 
     who: str
     role: CallerRole | None

@@ -87,7 +87,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._files = FileThread()
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have the server answer the calls of this service, and of the one that examines its host."""
+        """Have the server answer the calls of this service and of the service that examines its host."""
         agent_pb2_grpc.add_AgentServicer_to_server(self, server)
         preflight = PreflightService(self._settings.cluster, self._examiner)
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)

@@ -60,7 +60,7 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
 
 
 def has_finished(status: TaskStatus) -> bool:
-    """Decide whether a task has ended well by itself; one that was asked to end has not."""
+    """Decide whether a task has ended well by itself: it was not asked to end."""
     end = status.exit
     return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
 

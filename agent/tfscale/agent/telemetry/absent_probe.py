@@ -51,7 +51,7 @@ class AbsentProbe:
         self._looked = -_PERIOD
 
     def look(self, task_pid: int | None) -> None:
-        """Look at the processes of a task without a probe, every few seconds; None where there is no such task."""
+        """Look at the processes of a task without a probe, every few seconds; `task_pid` is None where no task runs."""
         now = time.monotonic()
         if task_pid is None:
             self.status, self._looked = None, -_PERIOD

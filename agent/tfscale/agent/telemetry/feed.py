@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
+from tfscale.agent.telemetry.kept_frames import KeptFrames
 from tfscale.agent.wire import EncodedFrame
 from tfscale.core.records.frame import Farewell
 from tfscale.core.records.milestone import Milestone
 
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
-KEPT_STEPS = 200_000
-"""Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
 MILESTONES = 1000
 """Most milestones that are remembered (0.3 MB): a task that is restarted each minute is remembered for five hours."""
 PIECE = 32 << 10
@@ -80,10 +79,9 @@ class Feed:
     """Distribution of each frame to every watcher."""
 
     def __init__(self, minutes: int, limit: int = RECENT) -> None:
-        """Keep frames for watchers that come late or come back, so many `minutes` at a frame a second."""
-        self._most, self._limit = 60 * minutes, limit
-        self._kept: deque[EncodedFrame] = deque()
-        self._rows = 0
+        """Keep frames for watchers that come late or come back: so many `minutes` of steps and of the newest."""
+        self._limit = limit
+        self._kept = KeptFrames(60 * minutes)
         self._milestones: deque[Milestone] = deque(maxlen=MILESTONES)
         self._watchers: set[Watcher] = set()
         self.farewell = Farewell()
@@ -94,13 +92,10 @@ class Feed:
         return bool(self._watchers)
 
     def publish(self, frame: EncodedFrame, state: Milestone | None = None) -> None:
-        """Give a frame to every watcher, and keep it; the `state` in it is remembered for longer where it is new."""
+        """Give a frame to every watcher, and keep the frame; a new `state` of the task is remembered for longer."""
         if state is not None and state.is_change(self._milestones[-1] if self._milestones else None):
             self._milestones.append(state)
         self._kept.append(frame)
-        self._rows += frame.rows
-        while len(self._kept) > self._most or (self._rows > KEPT_STEPS and len(self._kept) > RECENT):
-            self._rows -= self._kept.popleft().rows
         for watcher in self._watchers:
             watcher.offer(frame)
 
@@ -109,18 +104,20 @@ class Feed:
         """Register a watcher for as long as the context lasts.
 
         It first gets the kept frames newer than `since` (Unix seconds), or the newest one if none is newer; with None,
-        those of the last minute. Then it gets every new frame. With `in_pieces` none of them is `recent`.
+        those of the last minute. Then it gets every new frame. With `in_pieces` none of them is `recent`, and
+        those around the last steps come first, however old they are.
         """
-        watcher = Watcher(self._past(since), self._limit, 0 if in_pieces else RECENT)
+        watcher = Watcher(self._past(since, in_pieces), self._limit, 0 if in_pieces else RECENT)
         self._watchers.add(watcher)
         try:
             yield watcher
         finally:
             self._watchers.discard(watcher)
 
-    def _past(self, since: float | None) -> list[EncodedFrame]:
-        frames = list(self._kept)
-        return frames[-RECENT:] if since is None else [frame for frame in frames if frame.at > since] or frames[-1:]
+    def _past(self, since: float | None, in_pieces: bool) -> list[EncodedFrame]:
+        if since is None:
+            return self._kept.newest(RECENT)
+        return (self._kept.with_steps(since) if in_pieces else self._kept.since(since)) or self._kept.newest(1)
 
     def milestones(self, until: float) -> list[Milestone]:
         """Return the milestones before `until`, Unix seconds, oldest first."""

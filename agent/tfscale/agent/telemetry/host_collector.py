@@ -198,7 +198,7 @@ def _memory(meminfo: bytes) -> tuple[int, int, int]:
 
 
 def _bytes_by_interface(dev: bytes) -> dict[str, tuple[int, int]]:
-    """Return the bytes that each interface has received and sent; nothing for one that was never used."""
+    """Return the bytes that each interface has received and sent; interfaces that were never used are left out."""
     lines = (line.rpartition(b":") for line in dev.splitlines()[2:])
     columns = {name.strip().decode(): counts.split() for name, _, counts in lines}
     counters = {name: (int(counts[0]), int(counts[8])) for name, counts in columns.items()}

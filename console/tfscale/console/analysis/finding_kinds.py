@@ -47,6 +47,8 @@ class Charge(StrEnum):
 
 
 _STOPPING = (Charge.STANDSTILL, Charge.RECOVERY, Charge.START)
+NOT_JUDGED = "not_judged_beside"
+"""Evidence of a finding that ended while it held, because beside a finding of this kind it is not judged."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -65,11 +67,13 @@ class FindingKind:
     first_step: FirstStep | None
     """The first thing to do."""
     nouns: tuple[str, str] | None = None
-    """Names of one such finding and of several, in the verdict of a report; None where it is charged with nothing."""
+    """Singular and plural name in the verdict of a report; None where the kind is charged with nothing."""
     info_is_calm: bool = False
     """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
     costs_all: bool = False
     """True where no step that is made beside such a finding is worth anything, or nobody knows which is."""
+    yields_to_stragglers: bool = False
+    """True where such a finding is not judged beside a straggler: it ends then without being over."""
     tells_who_ended: bool = False
     """True where the sentence names all tasks that ended of it."""
     gaps: Mapping[str, str] = field(default_factory=dict)
@@ -185,11 +189,11 @@ KINDS = (
     FindingKind(
         name="imbalance", group=Group.PACE, charges=Charge.SHARE, forbids_restart=False,
         nouns=("spell of uneven work", "spells of uneven work"), is_over="the work is even again",
-        first_step=first_steps.about_imbalance,
+        first_step=first_steps.about_imbalance, yields_to_stragglers=True,
     ),
     FindingKind(
         name="saturation", group=Group.PACE, charges=None, forbids_restart=False, is_over="no longer at this limit",
-        first_step=first_steps.about_limit, info_is_calm=True,
+        first_step=first_steps.about_limit, info_is_calm=True, yields_to_stragglers=True,
         gaps={"charges": "some resource limits every cluster; what another one would gain is told as a remedy"},
     ),
     FindingKind(

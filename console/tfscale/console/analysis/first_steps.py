@@ -97,13 +97,15 @@ def about_slowdown(slowdown: Diagnosis) -> str | None:
 
 
 def about_imbalance(imbalance: Diagnosis) -> str | None:
-    """Return what makes the work even, by the phase that is uneven."""
+    """Return what makes the work even, by the phase that is uneven; of mostly one subject, what to look at there."""
+    if "mostly" in imbalance.evidence:
+        return _BY_PHASE.get(_text(imbalance.evidence.get("phase")))
     return _BY_UNEVEN_PHASE.get(_text(imbalance.evidence.get("phase")))
 
 
 def about_limit(limit: Diagnosis) -> str | None:
     """Return the remedies of a limit after the first, which its sentence holds."""
-    return f"or {'; '.join(map(str, limit.remedies[1:]))}" if limit.remedies[1:] else None
+    return "; or ".join(map(str, limit.remedies[1:])) or None
 
 
 def about_not_finite(lost: Diagnosis) -> str:

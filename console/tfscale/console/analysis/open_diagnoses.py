@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.finding_kinds import Group, kind_of
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED, Group, kind_of
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.past_straggler import PastStraggler, past_tense
 from tfscale.console.analysis.stragglers.straggler_words import told_together
@@ -22,12 +22,18 @@ class _Open:
     past: PastStraggler | None
     """Sums of a straggler's figures so far; None for other kinds."""
 
-    def ended(self, end: float) -> Diagnosis:
-        """Return the ended diagnosis with the words and the severity of its worst moment."""
+    def ended(self, end: float, beside_straggler: bool) -> Diagnosis:
+        """Return the ended diagnosis with the words and the severity of its worst moment.
+
+        The evidence tells if it ended because it is not judged `beside_straggler`.
+        """
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
             return self.past.over(last, end)
-        return replace(self.worst, begin=self.diagnosis.begin, end=end)
+        evidence = self.worst.evidence
+        if beside_straggler and kind_of(self.worst).yields_to_stragglers:
+            evidence = {**evidence, NOT_JUDGED: "straggler"}
+        return replace(self.worst, begin=self.diagnosis.begin, end=end, evidence=evidence)
 
 
 @dataclass(slots=True)
@@ -55,8 +61,9 @@ class OpenDiagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
+        straggles = any(each.diagnosis.kind == "straggler" for each in held.values())
         ended = [
-            before.ended(since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)))
+            before.ended(since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)), straggles)
             for key, before in self._open.items()
             if key not in held
         ]

@@ -20,24 +20,39 @@ _WORSE = 1.25
 
 
 @dataclass(slots=True)
+class _PhaseRatios:
+    """Sum and maximum of the factors that were told of one phase."""
+
+    count: int = 0
+    total: float = 0.0
+    worst: float = 0.0
+
+    def add(self, ratio: float) -> None:
+        self.count, self.total, self.worst = self.count + 1, self.total + ratio, max(self.worst, ratio)
+
+
+@dataclass(slots=True)
 class PastStraggler:
     """Sums of a straggler's figures over the evaluations in which it was open."""
 
     evaluations: int = 0
-    worst_ratio: float = 0.0
     worst_cost: float = 0.0
     _ratios: float = 0.0
     _costs: float = 0.0
     _phases: Counter[str] = field(default_factory=Counter)
+    _phase_ratios: dict[str, _PhaseRatios] = field(default_factory=dict)
     _causes: Counter[str] = field(default_factory=Counter)
 
     def add(self, straggler: Diagnosis) -> None:
         """Take in the straggler as it is found now."""
         ratio, cost = straggler.number("ratio") or 1.0, loss_of(straggler) or 0.0
         self.evaluations += 1
-        self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
+        self.worst_cost = max(self.worst_cost, cost)
         self._ratios, self._costs = self._ratios + ratio, self._costs + cost
-        self._phases[str(straggler.evidence.get("phase"))] += 1
+        phase, phase_ratio = str(straggler.evidence.get("phase")), straggler.number("phase_ratio")
+        self._phases[phase] += 1
+        if phase_ratio is not None:
+            self._phase_ratios.setdefault(phase, _PhaseRatios()).add(phase_ratio)
         self._causes[str(straggler.evidence.get("cause", "unknown"))] += 1
 
     def over(self, last: Diagnosis, end: float) -> Diagnosis:
@@ -46,12 +61,15 @@ class PastStraggler:
         `last` is how it was found last; its sentence is left to `told`.
         """
         cost, phase = self._costs / self.evaluations, self._phases.most_common(1)[0][0]
+        told = self._phase_ratios.get(phase)
+        of_phase = {"phase_ratio": told.total / told.count, "worst_phase_ratio": told.worst} if told else {}
+        left_out = {*live_cost.EVIDENCE, "phase_ratio"}
         evidence = {
-            **{name: value for name, value in last.evidence.items() if name not in live_cost.EVIDENCE},
+            **{name: value for name, value in last.evidence.items() if name not in left_out},
             "ratio": self._ratios / self.evaluations,
             "phase": phase,
+            **of_phase,
             "slowdown": 1 / (1 - cost),
-            "worst_ratio": self.worst_ratio,
             "worst_cost": self.worst_cost,
             "cause": self._usual_cause(phase),
         }
@@ -70,9 +88,6 @@ def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     """
     newest, end = over[0], max(each.end or each.begin for each in over)
     subjects = sorted((each.subject for each in over), key=subject_order)
-    ratios = [each.number("ratio") or 1.0 for each in over]
-    worst = max(each.number("worst_ratio") or 1.0 for each in over)
-    at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
     phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
     cost = max(loss_of(each) or 0.0 for each in over)
     others = [name for name in newest.together if name not in subjects]
@@ -82,10 +97,20 @@ def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     # What the phase says needs no second word.
     why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phases else ""
     sentence = (
-        f"{names_of(subjects)} {'was' if len(over) == 1 else 'were'} {in_range(ratios, times)} slower{at_worst} in "
+        f"{names_of(subjects)} {'was' if len(over) == 1 else 'were'} {_slower(over)} in "
         f"{phases} for {duration(max(0.0, end - newest.begin))}{why}; the cluster lost {cost:.0%}{beside}"
     )
     if recovered:
         sentence += f"; normal since {clock(end)}"
     together = tuple(subjects) if len(subjects) > 1 else ()
     return [replace(each, sentence=sentence, together=together) for each in over]
+
+
+def _slower(over: Sequence[Diagnosis]) -> str:
+    """Return by how much these were slower in their phase, and at worst; without a factor where one says nothing."""
+    ratios = [ratio for each in over if (ratio := each.number("phase_ratio")) is not None]
+    if len(ratios) < len(over):
+        return "slower"
+    worst = max(each.number("worst_phase_ratio") or 1.0 for each in over)
+    at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
+    return f"{in_range(ratios, times)} slower{at_worst}"

@@ -35,7 +35,7 @@ class Noise:
     bursts: float = 0.0
     """Share of the time in which another process slows one worker down."""
     burst_seconds: float = 3.0
-    """Mean duration of such a burst, seconds."""
+    """Mean duration of a burst, seconds."""
     burst_ratio: float = 1.6
     """Factor on the worker's lag during a burst."""
     spikes: float = 0.005

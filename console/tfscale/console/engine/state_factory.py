@@ -12,7 +12,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 
 def states(spec: ClusterSpec, baselines: BaselineStore | None = None) -> Callable[[], ClusterState]:
-    """Return a factory of states whose analysis raises its errors, and compares with `baselines` of earlier runs."""
+    """Return a factory of states; an error in a rule ends the console. `baselines` are those of earlier runs."""
     return lambda: ClusterState(spec, Diagnostician(spec, baselines=baselines))
 
 

@@ -128,7 +128,7 @@ def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
 
 
 def _written(out: Path | None, write: Callable[[], T]) -> T:
-    """Return the result of `write`. Raises TfscaleError where it fails, but for a pipe whose reader has gone."""
+    """Return the result of `write`. Raises TfscaleError where `write` fails, unless the reader of the pipe has gone."""
     try:
         return write()
     except BrokenPipeError:

@@ -41,7 +41,7 @@ async def restart_without(host: str, settings: Settings, connection: ClusterConn
 
 
 def _known(word: str, connection: ClusterConnection) -> Task:
-    """Return the task that a word names. Raises UsageError for one that the cluster does not have."""
+    """Return the task that a word names. Raises UsageError where the cluster has no such task."""
     task, agents = Task.parse(word), connection.source.spec.agents
     if task not in agents:
         raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")

@@ -48,6 +48,8 @@ class _Entry:
     cost: float
     """Share of the time that was lost when it was `worst`."""
     last: Diagnosis
+    told_at: float
+    """Time of the evaluation that has `last`, Unix seconds."""
     lost_by_minute: dict[float, float] = field(default_factory=dict)
     """Seconds lost by the begin of the minute: the present one, and the worst so far."""
     lost: float = 0.0
@@ -93,13 +95,13 @@ class FindingLedger:
             entry = self._entries.get(key)
             if entry is None:
                 # It is noticed some time after it began.
-                entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis)
+                entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis, at)
                 entry.lose(min(self._begin_of_charge(diagnosis), at), at, share)
             else:
                 entry.lose(watched, at, share)
                 if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
                     entry.worst, entry.cost = diagnosis, cost
-                entry.last = _ended(diagnosis, entry)
+                entry.last, entry.told_at = _ended(diagnosis, entry), at
             if share and kind_of(diagnosis).stops_training:
                 self._stood_until = at
         self._at = at
@@ -120,10 +122,16 @@ class FindingLedger:
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
         """All findings, the oldest first; of the same moment, the most severe. Stragglers of one sentence are one."""
-        stragglers = [entry.last for entry in self._entries.values() if entry.last.kind == "straggler"]
         reported = [entry.reported() for entry in self._entries.values() if entry.last.kind != "straggler"]
+        # One sentence is of one evaluation: a worker that is slow again later is another finding.
+        by_evaluation: dict[float, list[Diagnosis]] = {}
+        for entry in self._entries.values():
+            if entry.last.kind == "straggler":
+                by_evaluation.setdefault(entry.told_at, []).append(entry.last)
         reported += [
-            _joined([self._entries[_key(one)].reported() for one in each]) for each in told_together(stragglers)
+            _joined([self._entries[_key(one)].reported() for one in each])
+            for stragglers in by_evaluation.values()
+            for each in told_together(stragglers)
         ]
         return tuple(sorted(reported, key=lambda each: (each.diagnosis.begin, by_severity(each.diagnosis))))
 

@@ -34,7 +34,7 @@ class MeasuredScaling:
 
 
 def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
-    """Return the sizes, from one group a run; None for fewer than two. Of runs of one size the quickest counts."""
+    """Return the sizes, from one group a run; None for fewer than two. The quickest run of a size counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
     best: dict[int, float] = {}

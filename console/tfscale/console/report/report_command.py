@@ -14,19 +14,27 @@ from tfscale.console.report.reading_progress import ReadingProgress
 from tfscale.console.report.report_builder import report_measured, report_recorded, report_runs
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import RunReport
-from tfscale.console.settings.options import REPORT
+from tfscale.console.settings.options import OPTIONS, REPORT, TABLE
+from tfscale.console.settings.written_files import refuse_overwriting
 from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import flag
+from tfscale.core.settings.precedence import choose, flag
 
 _WRITERS: dict[str, Callable[[RunReport], str]] = {"text": as_text, "json": as_json, "html": as_html}
 """Formats of a report."""
 
 
-def run_report(recordings: Sequence[str], flags: Mapping[str, str]) -> int:
+def run_report(recordings: Sequence[str], flags: Mapping[str, str], environment: Mapping[str, str]) -> int:
     """Write the report, and return exit status 0, also where something was found. Raises TfscaleError."""
     values = {name: REPORT[name].parse(text, flag(name)) for name, text in flags.items()}
-    text = _WRITERS[values.get("format", "text")](_make([Path(name) for name in recordings], values.get("csv")))
     out: Path | None = values.get("out")
+    paths, csv = [Path(name) for name in recordings], values.get("csv")
+    if out is not None:
+        read = [("the recording", path) for path in paths] + ([("--csv", csv)] if csv else [])
+        refuse_overwriting([("--out", out)], read)
+    usual = choose(OPTIONS, TABLE, {}, environment).values.get("format")
+    # The tables of other commands have formats of their own.
+    form = values.get("format", usual if usual in _WRITERS else "text")
+    text = _WRITERS[form](_make(paths, csv))
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -46,7 +46,9 @@ def _headless(settings: Settings, run: OwnRun, environment: Mapping[str, str]) -
         status = run_headless(settings, connect_to(_spec(settings, run), settings, environment), until)
     finally:
         if run.started:
-            _stop(run)
+            if not until.has_ended:
+                _logger.info("%s is asked to end", run.name)
+            run.stop()
     if until.failed is not None:
         _logger.error("%s", _failure(until.failed))
         return status if settings.until else ExitStatus.UNHEALTHY
@@ -83,9 +85,9 @@ def _on_screen(settings: Settings, run: OwnRun, environment: Mapping[str, str]) 
         spec = _spec(settings, run)
     except BaseException:
         if run.started:
-            _stop(run)
+            run.stop()
         raise
-    status = run_screens(settings, connect_to(spec, settings, environment), environment, lambda: _stop(run))
+    status = run_screens(settings, connect_to(spec, settings, environment), environment, run.stop)
     if run.agents:
         _logger.info("%s goes on: tfscale-console shows it again", run.name)
     return status
@@ -96,9 +98,3 @@ def _spec(settings: Settings, run: OwnRun) -> ClusterSpec:
     if not agents:
         raise OwnRunError(f"{run.name}: its agents ended at once")
     return cluster_of(agents[0], settings)
-
-
-def _stop(run: OwnRun) -> None:
-    if run.agents:
-        _logger.info("%s is asked to end", run.name)
-    run.stop()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
 from tfscale.console.settings.command_line import Invocation
-from tfscale.console.settings.options import OPTIONS
+from tfscale.console.settings.options import OPTIONS, TABLE
+from tfscale.console.settings.written_files import PlacedPath, refuse_overwriting
 from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.file.find_cluster import cluster_file
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import choose, config_path, is_flag
-
-TABLE = "console"
-"""The console's table of the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +126,23 @@ def _toml(value: Any) -> str:
 def configure(invocation: Invocation) -> Configuration:
     """Return the command and the settings that flags, variables and the configuration file give. Raises UsageError."""
     chosen = choose(OPTIONS, TABLE, invocation.flags, invocation.environment)
-    settings = Settings(**chosen.values)
-    _check(settings, chosen.origins)
-    if invocation.command.takes_program:
-        _check_run(settings, chosen.origins)
+    # A format of reports, in the file or a variable, is for the command that writes them.
+    values = {name: value for name, value in chosen.values.items() if name != "format" or value in FORMATS}
+    settings = Settings(**values)
+    # A setting that is for another command is not refused: the file serves all of them.
+    own = Settings(**{name: value for name, value in values.items() if name in invocation.command.options})
+    _check(own, chosen.origins)
+    if invocation.command.name == "export" or own.headless or any(map(is_flag, map(chosen.origins.get, _TABLES))):
+        _check_tables(own, chosen.origins)
+    refuse_overwriting(_written(own, chosen.origins), _read(own, chosen.origins, invocation))
+    origin, name = chosen.origins.get("read_only"), invocation.command.name
+    if settings.read_only and invocation.command.takes_program:
+        raise UsageError(f"{origin}: run starts and ends tasks; when it runs, ask another console")
     if settings.read_only and invocation.command.gives_orders:
-        origin, name = chosen.origins["read_only"], invocation.command.name
         raise UsageError(f"{origin}: {name} reaches into a task, and this console is read-only")
     return Configuration(
         settings, invocation.command.name, invocation.arguments, chosen.origins, invocation.environment, chosen.file
     )
-
-
-def _check_run(settings: Settings, origins: Mapping[str, str]) -> None:
-    """Refuse what has no meaning for a run that is started here. Raises UsageError."""
-    for name in ("once", "serve", "read_only"):
-        if getattr(settings, name):
-            raise UsageError(f"{origins[name]}: run starts and ends tasks; when it runs, ask another console")
 
 
 def _check(settings: Settings, origins: Mapping[str, str]) -> None:
@@ -155,13 +155,43 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
     tls = (settings.ca, settings.certificate, settings.key)
     if any(tls) and not all(tls):
         raise UsageError("--ca, --certificate and --key go together: give all three")
-    if settings.format != "jsonl" and settings.only is None:
-        raise UsageError(f"--format {settings.format} holds one table: add --only {' or --only '.join(PARTS)}")
-    if settings.format == "parquet" and settings.out is None:
-        raise UsageError("--format parquet needs --out")
     if settings.serve is not None and not settings.serve.is_loopback and not settings.insecure:
         raise UsageError(f"{origins['serve']} {settings.serve}: it has no password and no encryption: add --insecure")
     if settings.serve is not None and settings.record is not None:
         raise UsageError(f"{origins['serve']}: each page is a console of its own: record with another console")
+
+
+_TABLES = ("format", "only", "rotate")
+"""Settings of a console without a screen that need one another."""
+
+
+def _check_tables(settings: Settings, origins: Mapping[str, str]) -> None:
+    """Refuse what a console without a screen cannot write. Raises UsageError."""
+    if settings.format != "jsonl" and settings.only is None:
+        raise UsageError(f"--format {settings.format} holds one table: add --only {' or --only '.join(PARTS)}")
+    if settings.format == "parquet" and settings.out is None:
+        raise UsageError("--format parquet needs --out")
     if settings.rotate is not None and settings.out is None:
         raise UsageError(f"{origins['rotate']} needs --out")
+
+
+def _written(settings: Settings, origins: Mapping[str, str]) -> Iterator[PlacedPath]:
+    """Yield the files that the command writes, those that `--rotate` keeps too."""
+    for name in ("out", "record", "log_file"):
+        if (path := getattr(settings, name)) is not None:
+            yield origins[name], path
+    if settings.rotate is not None and (out := settings.out) is not None:
+        for number in range(1, settings.keep + 1):
+            yield origins["out"], out.with_name(f"{out.name}.{number}")
+
+
+def _read(settings: Settings, origins: Mapping[str, str], invocation: Invocation) -> Iterator[PlacedPath]:
+    """Yield the files that the command reads."""
+    for name in ("cluster", "ca", "certificate", "key"):
+        if (path := getattr(settings, name)) is not None:
+            yield origins[name], path
+    if invocation.command.argument == "FILE":
+        yield "the recording", Path(invocation.arguments[0])
+    yield "the configuration file", config_path(invocation.environment)
+    if (found := cluster_file(invocation.environment)) is not None:
+        yield "the cluster file", found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
@@ -14,7 +15,7 @@ from tfscale.console.transport.commands import PROFILE_SECONDS
 from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
-from tfscale.core.settings.precedence import Option
+from tfscale.core.settings.precedence import Option, is_flag
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
     any_text,
@@ -38,6 +39,16 @@ def _url(text: str, place: str) -> str:
     return text
 
 
+REPORT_FORMATS = ("text", "json", "html")
+
+
+def _format(text: str, place: str) -> Any:
+    """Return a format; the file and variables may have one for reports, which is another command's."""
+    return one_of(*FORMATS, *(() if is_flag(place) else REPORT_FORMATS))(text, place)
+
+
+TABLE = "console"
+"""The console's table of the configuration file."""
 SERVED = "127.0.0.1:8571"
 """Address of `--serve` alone."""
 
@@ -70,7 +81,7 @@ OPTIONS: dict[str, Option] = {
     "bandwidth": Option(switch, "", "measure for a second how much each host can send to the next"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
     "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
-    "format": Option(one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
+    "format": Option(_format, "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
     "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
     "rotate": Option(size(), "SIZE", f"with --out: begin a new file at this size ({SIZE_UNITS})"),
     "keep": Option(count, "N", "with --rotate: files kept besides the newest (5)"),
@@ -93,10 +104,10 @@ OPTIONS: dict[str, Option] = {
 
 REPORT = {
     "csv": Option(path, "FILE", "measurements instead: step,worker,input_s,compute_s,reduce_s,update_s"),
-    "format": Option(one_of("text", "json", "html"), "FORMAT", "text, json, html (text)"),
+    "format": Option(one_of(*REPORT_FORMATS), "FORMAT", f"{', '.join(REPORT_FORMATS)} (text)"),
     "out": Option(path, "FILE", "write to this file instead of stdout"),
 }
-"""Options of `report`, which reads neither variables nor the configuration file."""
+"""Options of `report`, which takes nothing but its format from variables and the configuration file."""
 
 
 def _of(*names: str) -> dict[str, Option]:

@@ -61,6 +61,8 @@ class _Share:
     """Time of the newest event that it has sent, on the console's clock."""
     heard: float | None = None
     """Time of the last frame that was handed on."""
+    sequence: int = -1
+    """Sequence of that frame."""
     is_silent: bool = False
 
     def put(self, event: Event) -> None:
@@ -87,12 +89,18 @@ class _Share:
             if isinstance(event, FrameArrived):
                 if self.is_silent:
                     yield LinkChanged(event.at, self.task, LinkState.UP)
-                self.heard, self.is_silent = event.at, False
+                self.heard, self.sequence, self.is_silent = event.at, event.frame.sequence, False
             yield event
-        is_missed = self.heard is not None and second - self.heard > SILENCE
+        is_missed = self.heard is not None and second - self.heard > SILENCE and not self.is_gap
         if is_missed and not self.is_silent and (self.events or not self.is_whole):
             self.is_silent = True
             yield LinkChanged(second, self.task, LinkState.DOWN, f"silent for {SILENCE:.0f} s")
+
+    @property
+    def is_gap(self) -> bool:
+        """True before a frame of which those before were sent and not kept: the agent was not silent."""
+        coming = next((event.frame for event in self.events if isinstance(event, FrameArrived)), None)
+        return coming is not None and coming.sequence > self.sequence + 1
 
     def _append(self, *events: Event) -> None:
         self.events += events
@@ -151,6 +159,7 @@ class CatchUp:
         while second <= self._clock():
             self._need(second)
             await self._wait()
+            second = self._after_gap(second)
             self._hand_on(second)
             self._inbox.put(SecondPassed(second))
             await self._inbox.room(0)
@@ -163,6 +172,18 @@ class CatchUp:
         for task in [task for task, share in self._shares.items() if share.is_silent]:
             self._inbox.put(LinkChanged(now, task, LinkState.UP))
         await put_seconds(self._inbox, self._clock)
+
+    def _after_gap(self, second: float) -> float:
+        """Return the second from which on frames were kept again, where none was in this one.
+
+        Of a long hang agents keep the begin and the end. Nothing is judged between: nobody knows what was then.
+        """
+        coming = [share for share in self._shares.values() if share.events]
+        begin = min((share.events[0].at for share in coming), default=second)
+        if begin <= second + SILENCE or not all(share.is_gap for share in coming):
+            return second
+        # In the second after the first one's frame the others' may be on their way.
+        return math.floor(max(at for share in coming if (at := share.events[0].at) <= begin + SILENCE)) + 1.0
 
     def _need(self, second: float) -> None:
         """Ask for the past of all agents up to a second."""

@@ -20,7 +20,6 @@ from tfscale.console.sources.simulation.simulated import SimulatedSource
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import outranks
 
 T = TypeVar("T")
@@ -79,8 +78,6 @@ def connect_to(spec: ClusterSpec, settings: Settings, environment: Mapping[str, 
     return ClusterConnection(LiveSource(channels), AgentCommands(channels), channels, open_baselines(environment))
 
 
-def open_replay(settings: Settings, path: Path) -> ClusterConnection:
+def open_replay(path: Path) -> ClusterConnection:
     """Return the recording as a source for the screens. Raises UsageError."""
-    if settings.record is not None:
-        raise UsageError("--record: what is replayed is a recording already: leave out --record")
     return ClusterConnection(Player(Recording(path)), NoCommands("this is a replay: it is over"))

@@ -39,7 +39,10 @@ class Commands(Protocol):
         """Restart the gang with the tasks of a host on others, and yield the progress."""
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        """Have an order without a call of its own carried out, and return what was done; `task` is None of a host."""
+        """Have an order without a call of its own carried out, and return what was done.
+
+        `task` is None where the order is about a host.
+        """
 
     def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
@@ -125,9 +128,9 @@ class AgentCommands:
             yield progress
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        """Have an order without a call of its own carried out, and return what was done; `task` is None of a host.
+        """Have an order without a call of its own carried out, and return what was done.
 
-        Raises CommandError.
+        `task` is None where the order is about a host. Raises CommandError.
         """
         asked = task or self._channels.spec.lead
         request = calls.order_request(self._channels.identity(asked), order.name, argument)

@@ -31,7 +31,7 @@ class StreamReply:
     frames: Sequence[bytes] = ()
     farewell: Farewell | None = None
     at: float | None = None
-    """Time of the description on the clock of the agent's host; None of an agent that sends its past with it."""
+    """Time of the description on the clock of the agent's host; None where the past comes with the description."""
     milestones: tuple[Milestone, ...] = ()
     """Milestones of before its past, oldest first."""
     ends_past: bool = False

@@ -40,7 +40,7 @@ UNKNOWN = Call(CallerRole.AGENT)
 
 
 def least_role(method: str, order: str = "") -> CallerRole | None:
-    """Return the least role for a call, None for one that is open to all; `order` is that inside an `Order`."""
+    """Return the least role for a call, None for a call that is open to all; `order` is the name in an `Order` call."""
     row = ORDERS.get(order) if method == CARRIER else None
     return CALLS.get(method, UNKNOWN).role if row is None else row.role
 

@@ -9,7 +9,7 @@ _SCHEME = "tfscale:"
 
 
 class CallerRole(IntEnum):
-    """Role of a caller. Each may do what the one before it may."""
+    """Role of a caller. Each role may do what the role before it may."""
 
     OBSERVER = 1
     """Looks: streams, logs and stacks."""

@@ -6,10 +6,12 @@ the call `Order` carries its name and its argument to the agent, whose part is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from tfscale.core.access.caller_role import CallerRole
+from tfscale.core.access.sent_signals import signal_named
 
 CARRIER = "Order"
 """Call that carries the orders without a call of their own."""
@@ -45,6 +47,8 @@ class Order:
     """Least role of the caller."""
     argument: str = ""
     """Name of the value beside the subject, as `--help` calls it; empty for an order without a value."""
+    check: Callable[[str], object] = str
+    """Function that raises UsageError for a value that every agent refuses."""
     question: str = ""
     """Question of the screen before the order, if one line of input answers it."""
     usual: str = ""
@@ -125,6 +129,7 @@ _ROWS = (
         hint="send its process a signal, as schedulers do to have a program save; asks for which",
         summary="send the process of a task a signal, such as USR1",
         argument="NAME",
+        check=signal_named,
         question="Send which signal to the process of these tasks? A program that does not handle it ends.",
         usual="USR1",
     ),

@@ -1,4 +1,4 @@
-"""Failures of tasks, and the first of several: the console names it, agents decide a restart by it.
+"""Failures of tasks. Of several the console names the first, and agents decide a restart by the first.
 
 Standard library alone, because agents import this module.
 """

@@ -114,8 +114,8 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
 def tells(found: Examination | None, contact: Contact) -> bool:
     """Decide whether an attempt says anything about its target, by the target's own examination.
 
-    Nobody listens for a task without an agent, or of a taken port. A task that lives may have no server yet, and one
-    that only evaluates never has.
+    A refused connection says nothing about a task whose agent was not examined, whose port another program holds, or
+    which has no server: it has just started, or only evaluates.
     """
     if found is None:
         return False
@@ -175,7 +175,7 @@ def _versions(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _scripts(checkup: Checkup) -> Iterator[Fault]:
-    """Compare the scripts of each role: those of different roles may differ."""
+    """Compare the scripts within each role: tasks of different roles may run different scripts."""
     for role in Role:
         values = {task: found.program.script_hash[:8] for task, found in checkup.examined.items() if task.role is role}
         yield from _unequal("script", f"the script of {role}s", values, "copy the same file to all hosts")

@@ -32,7 +32,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One finding: the same object feeds the screen, the log and the report."""
+    """One finding, as screens, log and report show it."""
 
     kind: str
     subject: str

@@ -41,7 +41,7 @@ class TaskUsage:
     blocked: int = 0
     """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
     blocked_for: float | None = None
-    """Seconds for which the first of them has waited."""
+    """Seconds for which the thread that waits longest has waited."""
     blocked_in: str = ""
     """Kernel function in which that thread waits (`wchan`)."""
     frozen: bool = False

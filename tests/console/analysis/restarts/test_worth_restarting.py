@@ -18,7 +18,9 @@ from tfscale.console.analysis.restarts.worth_restarting import (
 from tfscale.core.cluster.recovery_policy import OnStraggler
 from tfscale.core.records.diagnosis import Diagnosis, Evidence
 
-EVIDENCE: Evidence = {"ratio": 1.7, "phase": "compute", "slowdown": 1.5, "cause": "unknown", "step_before": 0.1}
+EVIDENCE: Evidence = {
+    "ratio": 1.5, "phase": "compute", "phase_ratio": 1.7, "slowdown": 1.5, "cause": "unknown", "step_before": 0.1,
+}  # fmt: skip
 SLOW = Diagnosis("straggler", "worker:3", 100.0, None, "serious", "worker:3 has been slow", EVIDENCE)
 RESTARTED: Evidence = {
     "gained": 0.02,

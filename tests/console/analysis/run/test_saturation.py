@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from tfscale.console.analysis.causes.vitals import Vitals
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.finding_kinds import first_step
+from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import Limit, SaturationWatch, limits
+from tfscale.console.engine.event_text import end_text
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.diagnosis import Diagnosis
@@ -29,7 +32,13 @@ def host(cpu: float = 0.4, sent: float = 1e6, received: float = 1e6, speed: floa
     return HostSample(cpu, 16, 4.0, 8 << 30, 64 << 30, 0, interfaces=interfaces)
 
 
-def watch(
+def watch(**run: Any) -> list[Diagnosis]:
+    """Return the diagnoses that are open at the end of a run (see `evaluations`)."""
+    *_, last = evaluations(**run)
+    return [each for each in last if each.end is None]
+
+
+def evaluations(
     *,
     links: dict[str, str] | None = None,
     transfer: float = 0.0,
@@ -39,8 +48,8 @@ def watch(
     gpu: GpuSample | None = None,
     sample: HostSample | None = None,
     seconds: float = 40.0,
-) -> list[Diagnosis]:
-    """Return the diagnoses that are open at the end of a run of 4 workers, each with `transfer` more in its reduce."""
+) -> Iterator[tuple[Diagnosis, ...]]:
+    """Yield the diagnoses of each second of a run of 4 workers, each with `transfer` more in its reduce."""
     addresses = [f"10.0.0.{index}:1" for index in range(4)]
     spec = parse_cluster({"cluster": {"worker": addresses}, "links": links or {}}, name="x", where="x", base=Path())
     observer = Diagnostician(spec)
@@ -59,8 +68,7 @@ def watch(
         gpus = () if gpu is None else (gpu,)
         observer.observe(task, replace(frame, probe=probe, host=sample or host(), gpus=gpus))
         if task == "worker:3":
-            findings = observer.diagnose(frame.at)
-    return [each for each in findings.diagnoses if each.end is None]
+            yield observer.diagnose(frame.at).diagnoses
 
 
 def test_a_cluster_that_is_at_no_limit_is_healthy() -> None:
@@ -274,6 +282,30 @@ def test_what_takes_the_time_beside_the_steps_is_told(shares: dict[str, float], 
     found = limits(replace(LOAD, ranks=1), {}, {}, shares=shares)[0]
     assert (found.resource, found.severity, found.remedies != ()) == (resource, severity, True)
     assert f"{shares[resource]:.0%} of the time" in found.sentence
+
+
+def test_the_line_of_what_else_to_do_stands_by_itself() -> None:
+    saturation = SaturationWatch()
+    for second in range(30):
+        (found,) = saturation.diagnose(None, {}, {}, float(second), {"python": 0.95, "productive": 0.05}) or (None,)
+    assert found is not None and "what would help: larger batches" in found.sentence
+    assert first_step(found) == "b on a task's page shows where its Python is"
+
+
+def test_a_limit_that_is_no_longer_judged_beside_a_straggler_is_not_said_to_have_gone() -> None:
+    """The CPUs are full to the end."""
+    found = [*evaluations(sample=host(cpu=1.0), slow=(Slow(1, 3.0, begin=40.0),), seconds=70.0)]
+    (over,) = (each for found_now in found for each in found_now if each.kind == "saturation" and each.end is not None)
+    assert [each.kind for each in found[-1]] == ["straggler"]
+    assert end_text(over).startswith("not judged beside a straggler, after ")
+
+
+def test_a_limit_that_has_gone_is_said_to_have_gone() -> None:
+    saturation, memory, over = SaturationWatch(), OpenDiagnoses(), []
+    for second in range(60):
+        busy = {"python": 0.95 if second < 30 else 0.1}
+        over += [each for each in memory.update(saturation.diagnose(None, {}, {}, second, busy), second) if each.end]
+    assert [end_text(each).partition(",")[0] for each in over] == ["no longer at this limit"]
 
 
 def test_where_a_worker_is_not_heard_nothing_is_said_of_the_all_reduce() -> None:

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.phase_simulation import Noise, Simulation, frame
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, lost_time
+from tfscale.console.engine.event_text import end_text
 
 Make = Callable[[int], Diagnostician]
 TRANSFER = 0.01
+SLOW_AGAIN = ("worker:1=1.6x@3s-20s", "worker:1=1.6x@45s-75s", "worker:1=3x@75s")
 
 
 def uneven(extra: float, count: int = 400) -> AlignedSteps:
@@ -96,3 +100,13 @@ def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is
         diagnoses = observer.diagnose(float(second)).diagnoses
         assert {(each.kind, each.evidence.get("phase")) for each in diagnoses} <= {("imbalance", "input")}
     assert len(diagnoses) == 1
+
+
+def test_of_one_that_is_slow_in_each_step_and_not_named_yet_only_what_is_known_is_told_until_it_is_named() -> None:
+    seconds = findings_by_second(simulated(100, 4, *SLOW_AGAIN), 4)
+    found = [each for _, findings in seconds for each in findings.diagnoses if each.kind == "imbalance"]
+    assert found[-1].end is not None and end_text(found[-1]).startswith("not judged beside a straggler, after ")
+    assert seconds[-1][1].top is not None and seconds[-1][1].top.kind == "straggler"
+    for each in found:
+        assert "mostly worker:1 (" in each.sentence and "some of its steps" not in each.sentence
+        assert (first_step(each) or "").startswith("take a profile")

@@ -86,7 +86,10 @@ def test_it_ends_within_seconds_is_told_by_what_it_was_and_not_named_again(diagn
         told += [(second, each) for each in observer.diagnose(float(second)).diagnoses]
     ((second, ended),) = ((at, each) for at, each in told if each.end is not None)
     assert second <= over + 5 and ended.end == pytest.approx(over, abs=1.0)
-    assert ended.sentence.startswith("worker:1 was 1.6x slower in input for ") and "; normal since " in ended.sentence
+    factor = float(ended.evidence["phase_ratio"] or 0.0)
+    assert ended.evidence["ratio"] == pytest.approx(1.6, rel=0.05) and factor == pytest.approx(9.6, rel=0.05)
+    assert ended.sentence.startswith(f"worker:1 was {factor:.1f}x slower in input for ")
+    assert "; normal since " in ended.sentence
     assert [each for at, each in told if at > second] == []
     usual = Simulation(4, 10.0, float(SECONDS), Noise(0.05), seed=seed).steps()[1][:-1].sum(axis=0)
     is_slow = (end > ended.begin) & (end <= over)

@@ -18,7 +18,7 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.app import ConsoleApp
-from tfscale.console.tui.dialogs.confirm import ConfirmScreen
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.help_screen import HelpScreen
 from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
@@ -154,6 +154,16 @@ async def test_restart_is_confirmed_and_names_the_gang() -> None:
         await passed(pilot)
         assert app.cluster.snapshot is not None and app.cluster.snapshot.command is not None
         assert app.cluster.snapshot.command.stage is Stage.DONE
+
+
+async def test_the_question_of_a_start_says_which_tasks_run_already() -> None:
+    app = build("straggler", commands=fakes.FakeCommands())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "S")
+        assert isinstance(app.screen, ConfirmScreen)
+        asked = wording(app.screen.question, app.appearance).plain
+        assert asked.endswith("worker:1 runs already; a start stops nothing.")
 
 
 async def test_enter_on_the_question_cancels() -> None:

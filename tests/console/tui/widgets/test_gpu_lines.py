@@ -11,6 +11,7 @@ from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.tui.widgets.panes import gpu_lines
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.records.host_sample import GpuSample, Interface
+from tfscale.core.records.probe_status import Devices
 
 GPU = GpuSample(0, "GPU-0", "NVIDIA A100", 0.93, 33_000_000_000, 40_000_000_000, 310.0, 400.0, 66.0, 1_200_000_000)
 
@@ -26,6 +27,16 @@ def snapshot(*hosts: str, replicas: int = 1, cards: int = 1) -> Snapshot:
         frame = replace(frame, probe=probe, gpus=samples, host=replace(frame.host, interfaces=links))
         views.append(TaskView(fakes.worker(index), Address(host, 7070), Link(LinkState.UP), frame=frame))
     return Snapshot(fakes.NOW, "digits", None, 1, tuple(views), Findings())
+
+
+def on_cpu(shown: Snapshot) -> Snapshot:
+    """Let TensorFlow see no accelerator in any task."""
+    views = []
+    for view in shown.tasks:
+        assert view.frame is not None and view.frame.probe is not None
+        probe = replace(view.frame.probe, devices=Devices(0, 0, 0))
+        views.append(replace(view, frame=replace(view.frame, probe=probe)))
+    return replace(shown, tasks=tuple(views))
 
 
 def placed(shown: Snapshot, index: int) -> str | None:
@@ -73,11 +84,16 @@ def test_ranks_are_counted_over_all_tasks() -> None:
     shown = snapshot("a", "b", replicas=2, cards=2)
     assert placed(shown, 0) == "ranks 0 to 1 on GPUs 0, 1, over ib0 (the busiest)"
     assert placed(shown, 1) == "ranks 2 to 3 on GPUs 0, 1, over ib0 (the busiest)"
-    assert placed(snapshot("a", cards=0), 0) == "rank 0 on the CPU, over ib0 (the busiest)"
+
+
+def test_a_rank_is_on_the_cpu_where_tensorflow_sees_no_accelerator() -> None:
+    assert placed(on_cpu(snapshot("a", "b")), 1) == "rank 1 on the CPU, over ib0 (the busiest)"
+    assert placed(on_cpu(snapshot("a")), 0) == "rank 0 on the CPU"
 
 
 def test_what_cannot_be_known_of_a_place_is_not_claimed() -> None:
-    assert placed(snapshot("a", "a"), 1) == "rank 1 on GPUs that its host shares with worker:0, over ib0 (the busiest)"
+    assert placed(snapshot("a", "a"), 1) == "rank 1 on GPUs that its host shares with worker:0", "no network between"
+    assert placed(snapshot("a", cards=0), 0) == "rank 0", "a host whose GPUs no driver tells of may have some"
     shown = snapshot("a", "b")
     before = shown.tasks[0]
     unheard = replace(shown, tasks=(replace(before, frame=None), shown.tasks[1]))

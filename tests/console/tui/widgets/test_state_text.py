@@ -40,7 +40,7 @@ def test_the_row_of_the_task_that_is_waited_for_is_flagged(
     snapshot = after(seconds, fault)
     views = {str(view.task): view for view in snapshot.tasks}
     assert state in state_text(views["worker:1"], GLYPHS)[0]
-    assert flag_text(views["worker:1"], snapshot.at, GLYPHS) == (f"{GLYPHS.alarm} {flag}", severity)
+    assert flag_text(views["worker:1"], snapshot.at, GLYPHS) == (f"{Appearance().sign(severity)} {flag}", severity)
     assert flag_text(views["worker:0"], snapshot.at, GLYPHS)[0] == ""
 
 

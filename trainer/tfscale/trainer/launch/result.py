@@ -68,7 +68,7 @@ class Result:
 
     @property
     def last_losses(self) -> list[float]:
-        """Losses of the last steps, or the one of the last epoch."""
+        """Losses of the last steps, or the loss of the last epoch."""
         return [loss for step, loss in self.loss[-LAST:] if step > self.loss[-1][0] - LAST]
 
     def write(self, path: Path) -> None:

@@ -22,7 +22,7 @@ EXAMPLES = 5_000
 def examples(seed: int, count: int | None = None) -> tuple[Any, Any]:
     """Return images of shape (n, 32, 32, 3) with whole pixels from 0 to 255, and labels.
 
-    Raises ValueError where a number is asked for, and CIFAR-10 is on disk.
+    Raises ValueError where `count` is given although CIFAR-10 is on disk.
     """
     parts = find_cifar10()
     if parts and count is not None:

@@ -169,7 +169,7 @@ def _end() -> None:
 
 @contextlib.contextmanager
 def _not_on_google_cloud() -> Iterator[None]:
-    """Let TensorFlow take this host for one outside of Google Cloud: on a host there it ignores SIGTERM.
+    """Let TensorFlow take this host for a host outside of Google Cloud: inside, TensorFlow ignores SIGTERM.
 
     It asks this address, and waits up to five seconds for an answer.
     """

@@ -22,7 +22,7 @@ def plain_model(keras: Any, program: ModuleType, weights: Any) -> Any:
 
 
 def evaluate(keras: Any, program: ModuleType, model: Any, examples: Examples) -> dict[str, float]:
-    """Compile the model, and return the program's metrics of it."""
+    """Compile the model, and return its values of the program's metrics."""
     _compile(keras, program, model)
     return _metrics(model, examples)
 
@@ -40,7 +40,7 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:
-    """Evaluate each checkpoint in the folder, until that of the last step has come: the task of an evaluator.
+    """Evaluate each checkpoint in the folder up to the last step's, as an evaluator does.
 
     Raises UsageError where what is there cannot be found, and TfscaleError where it cannot be read.
     """

@@ -84,7 +84,7 @@ class Course:
 
     steps: int
     begin: int = 0
-    """Steps that an earlier run has made of the same training."""
+    """Steps of this training that earlier runs have made."""
     after_epoch: AfterEpoch = lambda *_: None
     after_step: AfterStep | None = None
 

@@ -57,7 +57,7 @@ class BaselineStore(Protocol):
         ...
 
     def keep(self, baseline: Baseline) -> None:
-        """Keep this one; of one attempt the fastest stays."""
+        """Keep this baseline; of the baselines of an attempt the fastest stays."""
         ...
 
 

@@ -45,7 +45,7 @@ class PartHistory:
     """Blocks so far when the usual times were computed last."""
 
     def append(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
-        """Append steps, and return whether a block is complete; a block that is not remembered is left out."""
+        """Append steps, and return whether a block was added; without `is_remembered` their blocks are dropped."""
         fresh, before = fresh.after(self._consumed).since(self.begin), self.count
         if not len(fresh):
             return False

@@ -3,8 +3,9 @@
 A counter is evidence only where it sets the straggler apart from its peers: what all hosts show makes none of them
 slower than the others. docs/reference/diagnoses.md gives the threshold and the source of each rule.
 
-To add a cause: write a rule, put it into CAUSE_RULES at its rank, give it a first step in `remedies._BY_CAUSE`, and a
-case in tests/console/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.
+To add a cause: write a rule, put it into CAUSE_RULES at its rank, and give the cause a first step in
+`first_steps._BY_CAUSE`, a noun in `cause_words.IN_A_WORD`, a place in `worth_restarting._MENDED` if a restart mends it,
+and a case in tests/console/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tfscale.core.text import times
 UNKNOWN = "unknown"
 """Kind of the cause where no rule matches."""
 DEVICE = "device"
-"""Kind of the cause of those that compute slowly, and nothing shows why."""
+"""Kind of the cause of stragglers that compute slowly where no counter shows why."""
 OF_ONE_PHASE = ("input", "host")
 """Kinds of causes that are found by where the time goes: each has the name of its phase."""
 
@@ -124,7 +125,7 @@ def quotes_figures(cause: Cause) -> bool:
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
-    """Return the vitals without those that replicas of one host share: these make no replica slower than the others."""
+    """Return the vitals of the GPUs alone: replicas of a host share its other vitals, so these set none apart."""
     shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
     return replace(vitals, **shared)
 

@@ -184,7 +184,7 @@ def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
 
 
 def _busiest(host: HostSample) -> Interface | None:
-    """Return the interface that moves most; loopback joins tasks of one host and is no link."""
+    """Return the interface with the most traffic; loopback, which joins tasks of one host, does not count."""
     return max(
         (interface for interface in host.interfaces if interface.name != "lo"),
         key=lambda interface: interface.sent + interface.received,

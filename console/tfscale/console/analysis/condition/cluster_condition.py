@@ -51,7 +51,7 @@ class ClusterCondition:
     usual_step: float | None = None
     """Seconds, as before a stillness."""
     usual_pause: float = 0.0
-    """Seconds without a step that come again and again; 0 without such."""
+    """Seconds of a pause between steps that comes again and again; 0 where there is none."""
     resumed: float | None = None
     """End of the newest stillness, Unix seconds: a rate over steps from before it would be none of now."""
 

@@ -1,4 +1,4 @@
-"""Memory of one link: TCP's numbers of the newest seconds, and the usual rate from before it was ill."""
+"""Memory of one link: TCP's numbers of the newest seconds, and the usual rate from before the link was ill."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class LinkMemory:
         self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
 
     def note_well(self) -> None:
-        """Take the newest second for one in which the link was well."""
+        """Count the newest second as a second in which the link was well."""
         self._begins = {}
         self._rates.append(self._samples[-1][1].sent)
 

@@ -19,7 +19,7 @@ BEYOND_IN_STEP = 1.25
 
 @dataclass(slots=True)
 class LinkSpeeds:
-    """Speeds that the cluster file gives, but for the wrong ones."""
+    """Speeds that the cluster file gives, without those that a link has exceeded."""
 
     spec: ClusterSpec
     _carried: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class LinkSpeeds:
 
     @property
     def wrong(self) -> list[Diagnosis]:
-        """One `wrong_speed` for each link that carried more than it is said to."""
+        """A `wrong_speed` for each link that carried more than the speed in the cluster file."""
         return [self._describe(task, found, carried) for task, (found, carried) in sorted(self._carried.items())]
 
     def _describe(self, task: str, found: float, carried: float) -> Diagnosis:

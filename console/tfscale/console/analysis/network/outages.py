@@ -56,7 +56,7 @@ class Outage:
         return f"{network} {'is' if self.end is None else 'was'} gone {when}"
 
     def explains(self, at: float) -> bool:
-        """Decide whether a task that ended at this time may have ended of it."""
+        """Decide whether the outage may have ended a task that ended at this time."""
         if self.how and min(at, self.end or at) - self.begin < GIVEN_UP - CLOCK_DOUBT:
             return False
         return self.begin - CLOCK_DOUBT <= at and (self.end is None or at <= self.end + AFTER)
@@ -173,7 +173,7 @@ def how_stopped(task: ObservedTask) -> str:
 
 
 def _ended(crash: Diagnosis) -> list[str]:
-    """Return the tasks that ended; one that the others only took for dead has left no exit."""
+    """Return the tasks that ended; a task that the others only took for dead has left no exit."""
     has_exit = crash.evidence.get("code") is not None or crash.evidence.get("signal") is not None
     followers = crash.evidence.get("followers")
     return [*([crash.subject] if has_exit else []), *(followers if isinstance(followers, tuple) else ())]

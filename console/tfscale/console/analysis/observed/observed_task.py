@@ -186,6 +186,9 @@ class ObservedTask:
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch, learns_gaps=not was_set)
+        if self.progressed is None and frame.collective is not None and frame.collective.left:
+            # Its steps were sent to nobody who is here: it has made some, the last of them before this moment.
+            self.progressed = frame.collective.entered_at or frame.status.started
 
     def _note_memory_kill(self, frame: Frame) -> None:
         end = frame.status.exit

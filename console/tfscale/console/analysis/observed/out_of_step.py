@@ -1,4 +1,4 @@
-"""Workers that do not do the same: one has left the training, or is in a collective that the others do not enter."""
+"""Workers that are out of step: a worker has left the training, or is in a collective that the others do not enter."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _has_left(task: ObservedTask) -> bool:
 
 
 def _goes_on(task: ObservedTask, left: ObservedTask) -> bool:
-    """Decide whether a worker of the same start has entered a collective more than the one that left."""
+    """Decide whether a worker of the same start has entered one collective more than the worker that left."""
     if task.attempt[0] != left.attempt[0] or task.collective is None or left.collective is None:
         return False
     return task.collective.entered > max(left.collective.entered, task.collective.left)

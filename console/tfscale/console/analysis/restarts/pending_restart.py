@@ -104,7 +104,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Pending:
-    """Restart that is not measured yet; several where each came before the one before was measured."""
+    """Restarts that are not measured yet: each came before the restart before it was measured."""
 
     before: StepRate | None
     straggling: Straggling
@@ -114,13 +114,13 @@ class Pending:
     stopped: frozenset[str]
     """Tasks that did not run before."""
     begin: float
-    """End of the last step before the first of them, Unix seconds."""
+    """End of the last step before the first restart, Unix seconds."""
     reached: int | None = None
     """Global step reached before; None where nothing is repeated, or steps have no numbers."""
     loss: Loss | None = None
     """None once a new step was made."""
     since: float = 0.0
-    """Time at which the steps after the last of them were first seen, on the observer's clock."""
+    """Time at which steps after the last restart were first seen, on the observer's clock."""
     restarts: Counter[str] = field(default_factory=Counter)
     """How often each pace began anew; `cluster` all of them."""
     lost: float = 0.0
@@ -128,7 +128,7 @@ class Pending:
     idle: float = 0.0
     repeated: int = 0
     end: float = 0.0
-    """End of the first new step after the last of them, Unix seconds."""
+    """End of the first new step after the last restart, Unix seconds."""
     is_clear: bool = True
     """False where the clocks contradict each other."""
     is_least: bool = False

@@ -188,7 +188,7 @@ class RestartWatch(Detector):
         return frozenset(name for name in self._stopped if present.get(name) == self._attempts.get(name))
 
     def _started(self, tasks: Iterable[ObservedTask]) -> float | None:
-        """Return when the first of these tasks was started that have begun anew, Unix seconds."""
+        """Return the earliest start, Unix seconds, among these tasks that have begun anew."""
         starts = [
             task.status.started for task in tasks if task.status and task.attempt != self._attempts.get(task.name)
         ]
@@ -265,7 +265,7 @@ def _reporters(tasks: Sequence[ObservedTask]) -> Sequence[ObservedTask]:
 
 
 def _is_other_program(before: NewestSteps, steps: NewestSteps) -> bool:
-    """Decide whether another process of the same start numbers the steps: that was no restart."""
+    """Decide whether another process of the same start numbers the steps, without a restart."""
     return before.attempt == steps.attempt and before.part != steps.part
 
 

@@ -134,8 +134,9 @@ def reason(straggler: Diagnosis, repeated: float | None) -> str:
     """Return the reason of the restart; so many steps are `repeated`, None where that is not known."""
     share, evidence = gain(straggler), straggler.evidence
     steps = "" if not repeated else f", some {repeated:,.0f} steps repeated"
+    ratio = straggler.number("phase_ratio")
     return (
-        f"on_straggler: {straggler.subject} {times(straggler.number('ratio') or 1.0)} slower in "
+        f"on_straggler: {straggler.subject} {'' if ratio is None else f'{times(ratio)} '}slower in "
         f"{evidence.get('phase')}, the cluster loses {1 - 1 / (1 + share):.0%}; expected gain {share:.0%}{steps}"
     )
 

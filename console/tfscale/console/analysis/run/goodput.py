@@ -160,7 +160,7 @@ class Goodput:
         return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
 
     def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
-        """Put the time outside of steps into the buckets of what was done in it, and what nobody knows into `unknown`.
+        """Divide the time outside of steps among the buckets of the known activities; the rest goes into `unknown`.
 
         Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
         it: some worker came later than others. A short time belongs to the step, but for what is known of it.
@@ -182,7 +182,7 @@ class Goodput:
             self._spent[otherwise] += spans.take_wait(0)
 
     def _is_interrupted(self, spans: _Spans) -> NDArray[np.bool_]:
-        """Return (k,) True where an activity begins in the span of a step, or ends in it."""
+        """Return (k,) True where an activity begins or ends in the span of a step."""
         times = [(each.begin, math.inf if each.end is None else each.end) for each in self._activities.values()]
         times += [(begin, end) for begin, (_, end) in self._standstills.items()]
         first, last = np.searchsorted(spans.end, np.array(times or [(math.inf, math.inf)]).T)
@@ -218,7 +218,7 @@ class Goodput:
         return done
 
     def _busy(self, kind: ActivityKind, end: float) -> list[Interval]:
-        """Return when tasks had activities of a kind; of one that lasts, up to `end`, Unix seconds."""
+        """Return when tasks had activities of a kind; an activity that still lasts counts up to `end`, Unix seconds."""
         activities = (activity for activity in self._activities.values() if activity.kind is kind)
         return [(each.begin, end if each.end is None else each.end) for each in activities]
 
@@ -232,9 +232,9 @@ class _Spans:
     length: Floats
     """Seconds in phases, the mean of the workers'."""
     waited: Floats
-    """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
+    """Seconds of the steps in which a worker waits for a slower worker, the mean of all workers."""
     outside: Floats
-    """Seconds outside of the phases, of the worker that has most of them: the others wait for it in the all-reduce."""
+    """Seconds outside of the phases, of the worker with the most: the others wait for that worker in the all-reduce."""
     taken: Floats
     """Seconds that are in a bucket already."""
 

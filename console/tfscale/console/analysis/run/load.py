@@ -29,11 +29,11 @@ class Load:
     payload: float | None = None
     """Bytes that a replica gives to the all-reduce in one step, None unknown."""
     gathered: float = 0.0
-    """Share of them that is all-gathered, 0 to 1."""
+    """Share of the bytes that is all-gathered, 0 to 1."""
     dense: float = 0.0
-    """Bytes that the sparse gradients among them would have as dense tensors; 0 without any."""
+    """Bytes that the sparse gradients would have as dense tensors; 0 where no gradient is sparse."""
     wire_type: str | None = None
-    """Type of most of them."""
+    """Type in which most of the bytes travel."""
     micro_batches: int = 1
     """Micro-batches of which a step adds up the gradients."""
     local_steps: int = 1
@@ -47,7 +47,7 @@ class Load:
     waiting: tuple[str, ...] = ()
     """Workers that wait so long for their data, where they are not all; the others wait for them."""
     is_whole: bool = True
-    """False where the steps of some worker are not known: what seems to be the all-reduce may be a wait for it."""
+    """False where a worker's steps are unknown: what seems to be the all-reduce may be a wait for that worker."""
 
     @property
     def bus(self) -> float | None:

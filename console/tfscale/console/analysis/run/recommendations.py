@@ -50,7 +50,7 @@ def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> It
 
 
 def speedup(load: Load) -> Callable[[float], Forecast] | None:
-    """Return the forecast of throughput over that of one worker, by the number of workers; None for one worker."""
+    """Return the forecast throughput as a multiple of a single worker's, by number of workers; None for one worker."""
     lag = load.step - load.transfer
     if load.ranks < 2 or lag <= 0:
         return None

@@ -44,7 +44,7 @@ def enlarge_batch(load: Load) -> Remedy:
 
 
 def densify(load: Load) -> Remedy | None:
-    """Return dense gradients in the place of sparse ones, where a ring moves fewer bytes of them; else None."""
+    """Return the remedy of dense gradients, where a ring moves fewer bytes than with sparse gradients; else None."""
     if load.payload is None or not load.dense:
         return None
     now = volume(load.payload, load.ranks, load.gathered)

@@ -1,4 +1,4 @@
-"""Forecasts of throughput for more workers, from measured sizes or from a live run of one.
+"""Forecasts of throughput for more workers, from measured sizes or from a live run of one size.
 
 From measured sizes: the throughput of a worker changes by a fifth of what the last step from size to size changed it,
 
@@ -143,7 +143,7 @@ def rings(lag: float, transfer: float, workers: int, gathered: float = 0.0) -> t
 
 
 def ring_forecast(lag: float, transfer: float, workers: int, to: float, gathered: float = 0.0) -> Forecast:
-    """Return the throughput of `to` workers over that of one, from a run of `workers` (at least 2); see `rings`."""
+    """Return the throughput of `to` workers as a multiple of one worker's, from a run of `workers` (>= 2)."""
     by_bytes, by_latency = (ring.throughput(to) * lag for ring in rings(lag, transfer, workers, gathered))
     return Forecast(to, by_bytes, min(by_bytes, by_latency), max(by_bytes, by_latency))
 

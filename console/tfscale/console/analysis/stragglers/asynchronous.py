@@ -99,7 +99,7 @@ class AsynchronousWorkers:
         return known_median(np.array([_usual_step(ends) for ends in self._ends.values()]))
 
     def rate(self, since: float = -math.inf) -> float | None:
-        """Return steps a second of all workers together, of those after `since`; None while no worker makes two."""
+        """Return the steps a second of all workers after `since`; None while no worker has made two steps."""
         recent = [ends[ends >= since] for ends in self._ends.values()]
         rates = [rate for ends in recent if (rate := steps_per_second(ends)) is not None]
         return sum(rates) if rates else None
@@ -183,7 +183,7 @@ class AsynchronousWorkers:
 
 
 def _still_reporting(recent: Mapping[str, Floats]) -> list[str]:
-    """Return the workers whose steps still arrive, from (k,) ends of each one's newest steps."""
+    """Return the workers whose steps still arrive, from (k,) ends of the newest steps of each worker."""
     newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
     leader = max(newest.values(), default=0.0)
     return [subject for subject, at in newest.items() if leader - at <= _patience(recent[subject])]

@@ -37,10 +37,10 @@ class LostTime(NamedTuple):
     """Time that the slowest subject of each step loses for all, over some steps."""
 
     phase: str | None
-    """The phase that holds most of it, None where none holds half."""
+    """The phase with most of the imbalance; None where no phase has half of it."""
     phase_share: float
     subject: str
-    """The subject that holds most of it."""
+    """The subject with most of the imbalance."""
     subject_share: float
     subjects: int
 
@@ -117,7 +117,7 @@ def _describe(cost: float, begin: float, lost: LostTime) -> Diagnosis:
     if lost.moves:
         sentence += ", but it is not always the same one: uneven work or noisy hosts, nobody to repair"
     elif lost.subject_share >= _MOSTLY:
-        sentence += f": mostly {lost.subject} ({lost.subject_share:.0%} of that), in some of its steps"
+        sentence += f": mostly {lost.subject} ({lost.subject_share:.0%} of that)"
         evidence |= {"mostly": lost.subject, "subject_share": lost.subject_share}
     if lost.phase is not None:
         sentence += f"; mostly in {lost.phase}"

@@ -43,7 +43,7 @@ def known_cost(
     """Return what a straggler is known to cost, where its data come late; else the figures as they are.
 
     Where others of `verdicts` came late before it, the steps before all of them count. `own` and `peers` are the
-    seconds a step that Python of its and the others' input takes, None unknown.
+    seconds a step that the Python of an input takes, the straggler's and its peers'; None where that is unknown.
     """
     if figures.phase != "input":
         return KnownCost(figures, True)

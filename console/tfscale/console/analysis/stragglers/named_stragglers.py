@@ -38,9 +38,9 @@ class NamedStragglers:
 
     rule: Rule
     recovered: dict[str, float] = field(default_factory=dict)
-    """Since when, Unix seconds, each one that ended in the newest evaluation is as fast as its peers."""
+    """Unix seconds since which each straggler that ended in the newest evaluation is as fast as its peers."""
     suspect: Suspect | None = None
-    """The one that looks slow while nobody is named."""
+    """The subject that looks slow while no straggler is named."""
     late: tuple[str, ...] = ()
     """Subjects whose data come last, and which are not named: the others' input may be as slow."""
     _named: dict[str, _Named] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class NamedStragglers:
 
     @property
     def slowdown(self) -> float:
-        """Time that the cluster takes over that without the open stragglers; 1 without any."""
+        """Ratio of the step time to the step time without the open stragglers; 1 where there are none."""
         return max((figures.slowdown for figures in self.figures.values()), default=1.0)
 
     def drop(self, subjects: set[str]) -> None:

@@ -16,6 +16,10 @@ from tfscale.console.analysis.steps.lost_time import even_sample, slowdown
 from tfscale.console.analysis.steps.phases import longest_lag, medians, transfer
 from tfscale.core.records.step_batch import LAG_PHASES
 
+_SAYS_MUCH = 10.0
+"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for
+them, such as 0.01 ms, and its factor says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class StragglerFigures:
@@ -43,6 +47,17 @@ class StragglerFigures:
     def cost(self) -> float:
         """Share of the cluster's throughput that is lost, 0 to 1."""
         return 1 - 1 / self.slowdown
+
+    @property
+    def peers(self) -> float:
+        """Seconds a step that its peers take in its `phase`."""
+        return max(0.0, self.own[self.phase] - self.excess[self.phase])
+
+    @property
+    def phase_ratio(self) -> float | None:
+        """Its time in its `phase` over that of its peers, the factor of all sentences; None where it says nothing."""
+        own = self.own[self.phase]
+        return own / self.peers if own < _SAYS_MUCH * self.peers else None
 
 
 def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[StragglerFigures]:

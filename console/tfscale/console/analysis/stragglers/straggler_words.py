@@ -14,9 +14,6 @@ from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
 """Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
-_SAYS_MUCH = 10.0
-"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for
-them, such as 0.01 ms, and its factor says nothing."""
 _ALIKE = 1.1
 """Ratio of the largest to the least of several numbers up to which their mean is told for all: numbers are told
 with two digits."""
@@ -63,10 +60,11 @@ def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Seq
     """Return the clause with the stragglers' time in a phase and the time of their peers."""
     phase = measured[0].phase
     own = [figures.own[phase] for figures in measured]
-    peers = max(0.0, own[0] - measured[0].excess[phase])
+    ratios = [figures.phase_ratio for figures in measured]
+    known = [ratio for ratio in ratios if ratio is not None]
     others = "the others'" if len(subjects) > 2 else f"{subjects[1 - verdicts[0].column]}'s"
-    factor = f" ({in_range([each / peers for each in own], times)})" if _SAYS_MUCH * peers > max(own) else ""
-    return f"{_WORDS[phase]} {in_range(own, step_time)}, {others} {step_time(peers)}{factor}"
+    factor = f" ({in_range(known, times)})" if len(known) == len(ratios) else ""
+    return f"{_WORDS[phase]} {in_range(own, step_time)}, {others} {step_time(measured[0].peers)}{factor}"
 
 
 def in_range(values: Sequence[float], text: Callable[[float], str]) -> str:
@@ -103,6 +101,7 @@ def evidence_of(
         {
             "ratio": figures.ratio,
             "phase": figures.phase,
+            **({} if figures.phase_ratio is None else {"phase_ratio": figures.phase_ratio}),
             "excess": figures.excess[figures.phase],
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
@@ -121,7 +120,7 @@ def together(subjects: tuple[str, ...], verdicts: Sequence[Verdict]) -> tuple[st
 def _are_of_two_kinds(
     subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]
 ) -> bool:
-    """Decide whether several stragglers look as if their hardware were another one than that of the rest."""
+    """Decide whether several stragglers look as if they had other hardware than the rest."""
     if len(verdicts) < 2 or 2 * len(verdicts) < len(subjects):
         return False
     return all(verdict.before is None for verdict in verdicts) and {each.phase for each in measured} == {"compute"}

@@ -76,7 +76,7 @@ class SynchronousSubjects:
         return self.watch.named.slowdown if len(self.window) else None
 
     def rate(self, since: float = -math.inf) -> float | None:
-        """Return steps a second of the subject that is furthest, of those after `since`; None for fewer than two."""
+        """Return the steps a second, after `since`, of the furthest subject; None while it has made fewer than two."""
         return steps_per_second(self.ends[self.ends >= since])
 
     def newest_steps(self) -> NewestSteps | None:

@@ -51,7 +51,7 @@ class _Incident:
     noticed: float
     is_reported: bool = False
     apart: frozenset[str] = frozenset()
-    """Tasks that were found to be out of step: an agent that comes back later knows less of them."""
+    """Tasks that were found to be out of step; an agent that comes back later no longer knows it."""
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
@@ -256,7 +256,7 @@ def _why(failure: Failure) -> str:
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
-    """Return how the others failed: for the same reason, for one of their own, or for want of their peer."""
+    """Return how the others failed: for the same reason, for a reason of their own, or because their peer was gone."""
     alike = [failure for failure in others if _is_alike(first, failure)]
     own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
     rest = [failure for failure in others if failure not in (*alike, *own)]

@@ -12,7 +12,7 @@ from tfscale.core.records.task_status import TaskState
 
 
 def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for each such task; a restart ends it."""
+    """Return a diagnosis for each task whose steps are not measured; its next start ends the diagnosis."""
     return [_describe(task, why) for task in tasks if task.probe and (why := _why(task, task.probe))]
 
 

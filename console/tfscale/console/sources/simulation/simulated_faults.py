@@ -25,8 +25,10 @@ STANDSTILLS = ("hang", "stop", "gone")
 """Kinds of faults for whose task the others wait in the all-reduce."""
 HOT_CLOCK = 0.7
 """Share of its clock that a GPU keeps when it is too hot."""
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _FORM = re.compile(
-    r"(?P<task>\w+:\d+)=(?P<what>[a-z]+|[\d.]+x|[\d.]+ms)(,(?P<phase>\w+))?(@(?P<begin>[\d.]+)s(-(?P<end>[\d.]+)s)?)?"
+    rf"(?P<task>\w+:\d+)=(?P<what>[a-z]+|(?P<number>{_NUMBER})(?P<unit>x|ms))(,(?P<phase>\w+))?"
+    rf"(@(?P<begin>{_NUMBER})s(-(?P<end>{_NUMBER})s)?)?"
 )
 EXAMPLE = "worker:3=1.4x,compute@30s"
 
@@ -58,16 +60,20 @@ class Fault:
         """Parse `worker:3=1.4x,compute@30s`, `worker:1=60ms`, `worker:2=cut@20s-40s`. Raises UsageError."""
         match = _FORM.fullmatch(text)
         if match is None:
-            raise UsageError(f"--fault {text!r}: write TASK=WHAT[,PHASE][@FROM[-TO]], for example {EXAMPLE}")
+            raise UsageError(f"{text!r}: write TASK=WHAT[,PHASE][@FROM[-TO]], for example {EXAMPLE}")
         what, phase = match["what"], match["phase"] or "compute"
         task = Task.parse(match["task"])
         if phase not in LAG_PHASES:
-            raise UsageError(f"--fault {text!r}: phase {phase!r} is none of {', '.join(LAG_PHASES)}")
+            raise UsageError(f"{text!r}: phase {phase!r} is none of {', '.join(LAG_PHASES)}")
         begin, end = float(match["begin"] or 0), float(match["end"] or math.inf)
-        if what.endswith("ms") and what[0].isdigit():
-            return cls(task, "slow", extra=float(what[:-2]) / 1000, phase=phase, begin=begin, end=end, words=text)
-        if what.endswith("x") and what[0].isdigit():
-            return cls(task, "slow", ratio=float(what[:-1]), phase=phase, begin=begin, end=end, words=text)
+        if end <= begin:
+            raise UsageError(f"{text!r}: it ends before it begins")
+        if number := match["number"]:
+            if not float(number):
+                raise UsageError(f"{text!r}: {what} is no slowdown: write a number above 0")
+            if match["unit"] == "ms":
+                return cls(task, "slow", extra=float(number) / 1000, phase=phase, begin=begin, end=end, words=text)
+            return cls(task, "slow", ratio=float(number), phase=phase, begin=begin, end=end, words=text)
         if what not in KINDS:
-            raise UsageError(f"--fault {text!r}: {what!r} is no fault: use 1.4x, 60ms, {', '.join(KINDS)}")
+            raise UsageError(f"{text!r}: {what!r} is no fault: use 1.4x, 60ms, {', '.join(KINDS)}")
         return cls(task, what, begin=begin, end=end, words=text)

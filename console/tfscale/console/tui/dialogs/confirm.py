@@ -26,6 +26,8 @@ class Question:
     """Seconds since the newest checkpoint; None unknown."""
     keeps: bool = False
     """True where other tasks hold the trained state of the touched ones."""
+    running: tuple[Task, ...] = ()
+    """Touched tasks that run, by the newest news."""
     without: str = ""
     """Host on which a restart starts no task; empty: every task starts in its place."""
 
@@ -62,7 +64,12 @@ def wording(question: Question, appearance: Appearance) -> Text:
         asked = ", ".join(map(str, question.asked))
         reason = f"under {question.strategy} they train in step, so they go together"
         text.append(f"\n\nYou chose {asked}; {reason}.", style=palette.dim)
-    if question.verb != "start":
+    if question.verb == "start" and question.running:
+        run = "runs" if len(question.running) == 1 else "run"
+        text.append(
+            f"\n\n{', '.join(map(str, question.running))} {run} already; a start stops nothing.", style=palette.dim
+        )
+    elif question.verb != "start":
         price = "Nothing that was trained is lost." if question.keeps else lost(question.checkpoint_age)
         text.append(f"\n\n{price}", style=palette.dim)
     return text

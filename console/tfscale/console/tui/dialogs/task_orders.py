@@ -70,6 +70,7 @@ class Orders:
             generation=snapshot.generation,
             checkpoint_age=age,
             keeps=keeps,
+            running=tuple(task for task in touched if snapshot.view(task).is_up),
         )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 

@@ -20,7 +20,7 @@ def training_number(view: TaskView, name: str) -> float | None:
 
 
 def newest_step(view: TaskView) -> int | None:
-    """Return the newest step: the program's own number of it, else the number since the attempt began."""
+    """Return the newest step by the program's own number, else by the number since the attempt began."""
     summary = view.summary
     if summary is None:
         return None

@@ -116,7 +116,7 @@ def placed_spec(spec: ClusterSpec, placement: Placement) -> ClusterSpec:
 
 
 def parse_placement(text: str, spec: ClusterSpec) -> Placement:
-    """Return the placement of its JSON form. Raises PlacementError for one that is none of this cluster."""
+    """Return the placement that JSON text describes. Raises PlacementError where it is none of this cluster."""
     try:
         return _parsed(json.loads(text), spec)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -16,7 +16,7 @@ class Erratum(ValueError):
 
 
 listeners: list[Callable[[str], None]] = []
-"""Functions that are called with each note; that of the probe reports the note to the console."""
+"""Functions that are called with each note; the probe's function reports the note to the console."""
 _noted: set[str] = set()
 
 

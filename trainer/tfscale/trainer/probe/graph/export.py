@@ -70,7 +70,7 @@ def _empty_all(nodes: Iterable[Any]) -> bool:
 
 
 def _empty(node: Any) -> None:
-    """Replace an op by one that does nothing and waits for the same ops."""
+    """Replace an op by a no-op that waits for the same ops."""
     before = dict.fromkeys("^" + source.lstrip("^").partition(":")[0] for source in node.input)
     node.op = "NoOp"
     node.input[:] = before

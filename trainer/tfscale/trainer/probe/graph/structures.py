@@ -67,7 +67,7 @@ def _gradient(value: Any) -> tf.Tensor | None:
 
 
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
-    """Return the bytes (elements x dtype) of those tensors whose shape is known before the graph runs."""
+    """Return the bytes (elements x dtype) of the tensors whose shape is known before the graph runs."""
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
 
 

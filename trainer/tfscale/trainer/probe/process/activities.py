@@ -25,7 +25,7 @@ _Key = tuple[ActivityKind, float]
 
 
 class Announcer:
-    """Selection of the activities to report: one that was reported at its begin is reported again at its end."""
+    """Selection of the activities to report: an activity reported at its begin is reported again at its end."""
 
     def __init__(self) -> None:
         self._lasting: set[_Key] = set()

@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
 
 class CalledPython:
-    """Clock of all calls from graphs into Python, those that are under way too."""
+    """Clock of all calls from graphs into Python, also of calls that are under way."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class CalledPython:
         """Reads with new steps of the newest minute, or of a shorter time that is long enough."""
 
     def timed(self, call: Callable[[], Any]) -> Any:
-        """Make a call, and return what it returns; one inside another is a part of it."""
+        """Make a call, and return its result; the time of an inner call counts within the outer call."""
         thread = threading.get_ident()
         if thread in self._begun:
             return call()

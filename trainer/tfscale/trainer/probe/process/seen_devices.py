@@ -25,7 +25,7 @@ def seen_devices() -> Devices | None:
 
 
 def _own(kind: str) -> int:
-    """Return the number of logical devices of this process; in a cluster TensorFlow may also list those of others."""
+    """Return the number of logical devices of this process; in a cluster TensorFlow may list the others', too."""
     place = tf.config.list_logical_devices("CPU")[0].name.rpartition("/device:")[0]
     return sum(device.name.startswith(f"{place}/device:") for device in tf.config.list_logical_devices(kind))
 

@@ -171,5 +171,5 @@ def _keras() -> ModuleType | None:
 
 
 def _is_empty(step: Step) -> bool:
-    """Decide whether a batch was read for this step, and no example was in it."""
+    """Decide whether the batch that was read for this step has no example."""
     return step.examples == 0 and step.input > 0

@@ -47,7 +47,7 @@ class RemoteRowBuffer(RowBuffer):
         return NO_ROWS, 0
 
     def clear(self) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing: no row is staged in this process."""
 
     def read_worker(self) -> tuple[np.ndarray, int]:
         """Return the rows since the last read of the worker on whose device this is called, and how many were lost.

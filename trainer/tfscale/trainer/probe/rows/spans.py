@@ -64,7 +64,7 @@ class Site:
     gathered: int = 0
     """Part of a reduction's `bytes` that is all-gathered: rows of sparse gradients, or what the program gathers."""
     gathers_more: bool = False
-    """True if the bytes of a reduction beyond those that are fixed are all-gathered."""
+    """True if the bytes of a reduction beyond its fixed bytes are all-gathered."""
     dense_bytes: int = 0
     """Bytes that the sparse gradients of a reduction would have as dense tensors."""
     wire_type: str = ""
@@ -109,7 +109,7 @@ class Span(NamedTuple):
     begin: float
     end: float
     amount: float = 0.0
-    """Examples of an INPUT, or bytes of a REDUCE, beyond those that are fixed with the site."""
+    """Examples of an INPUT, or bytes of a REDUCE, beyond the number that is fixed with the site."""
 
 
 class Sites:

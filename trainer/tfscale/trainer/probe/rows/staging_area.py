@@ -35,7 +35,7 @@ _BATCHES = (64, 16, 4, 1)
 
 
 class StagingArea:
-    """Staging area of this name, on the device on which its graphs run; it is read there, too."""
+    """Staging area called `name`. Its rows are written and read on the device that runs the graphs."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -71,7 +71,7 @@ class WorkerAccount:
 
     @contextmanager
     def executing(self, counted: bool) -> Iterator[None]:
-        """Account for the function executed in this block; one that makes a data set is not `counted`."""
+        """Account for the function executed in this block; a function that makes a data set is not `counted`."""
         begin = self.since = time.time()
         try:
             yield

@@ -6,7 +6,7 @@ from tfscale.console.analysis.condition.process_doing import Doing
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import TaskView
-from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.console.tui.widgets.appearance.theme import Glyphs, severity_sign
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ActivityKind
 from tfscale.core.records.task_status import Exit, TaskState
@@ -79,7 +79,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
-        return _flag(worst, view, glyphs), worst.severity
+        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, view, glyphs)}", worst.severity
     probe = view.frame.probe if view.frame else None
     if view.is_up and probe is not None and probe.state == "disabled":
         return f"not measured: {probe.message}", "info"
@@ -89,7 +89,8 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
 def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
     """Return the flag of a task that keeps the others waiting, and its severity."""
     severity = next((each.severity for each in view.diagnoses if kind_of(each).group is Group.STANDSTILL), "warning")
-    return f"{glyphs.alarm} {'stuck' if severity == 'critical' else 'waited for'}: {does.brief}".rstrip(": "), severity
+    sign, words = severity_sign(severity, glyphs), "stuck" if severity == "critical" else "waited for"
+    return f"{sign} {words}: {does.brief}".rstrip(": "), severity
 
 
 def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
@@ -97,7 +98,7 @@ def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
     summary = view.replicas.get(diagnosis.subject) if replica else view.summary
     ratio = summary.ratio if summary else None
     if diagnosis.kind != "straggler":
-        return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
+        return diagnosis.kind.replace("_", " ")
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
     by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
-    return f"{glyphs.alarm} {replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")
+    return f"{replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")

@@ -22,6 +22,7 @@ class Glyphs:
     lost: str
     alarm: str
     good: str
+    note: str
     mark: str
     cursor: str
     times: str
@@ -43,11 +44,11 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", mark="◆",
+    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", note="·", mark="◆",
     cursor="▌", times="×", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
 )  # fmt: skip
 ASCII = Glyphs(
-    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", mark="#",
+    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", note=".", mark="#",
     cursor=">", times="x", rule="-", eighths="", block="", border="ascii",
     levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
@@ -181,9 +182,14 @@ class Appearance:
 
     def sign(self, severity: str) -> str:
         """Return the sign that means the same as the severity's colour."""
-        if severity == "critical":
-            return self.glyphs.failed
-        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else self.spell("·")
+        return severity_sign(severity, self.glyphs)
+
+
+def severity_sign(severity: str, glyphs: Glyphs) -> str:
+    """Return the sign that a character set has for a severity."""
+    if severity == "critical":
+        return glyphs.failed
+    return glyphs.good if severity == "good" else glyphs.alarm if severity != "info" else glyphs.note
 
 
 def _blend(colour: str, background: str) -> str:

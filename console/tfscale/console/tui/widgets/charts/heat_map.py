@@ -16,7 +16,7 @@ from textual.strip import Strip
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
-from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
+from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, severity_sign, style
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, HeatMeasure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
 from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
@@ -148,8 +148,9 @@ class HeatMap(ScrollView, can_focus=True):
             return glyphs.lost
         if not view.is_up:
             return state_text(view, glyphs)[0][:1]
-        if any(diagnosis.severity != "info" for diagnosis in view.diagnoses):
-            return glyphs.alarm
+        worst = next((each.severity for each in view.diagnoses if each.severity != "info"), None)
+        if worst is not None:
+            return severity_sign(worst, glyphs)
         return "" if self._width < _WITH_VALUE else " "
 
     def _share(self, value: float) -> float:

@@ -16,7 +16,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "noticed": clock,
     **dict.fromkeys(("excess", "step_before", "transfer", "host", "input", "compute"), step_time),
     "quiet": elapsed,
-    **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
+    **dict.fromkeys(("ratio", "phase_ratio", "worst_phase_ratio", "slowdown"), "{:.3g}x".format),
     **dict.fromkeys(("sent", "received", "swapping"), data_rate),
     **dict.fromkeys(("link", "bus_bandwidth"), partial(data_size, unit="bit/s")),
     "temperature": celsius,

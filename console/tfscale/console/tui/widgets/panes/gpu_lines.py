@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Role
-from tfscale.core.records.host_sample import GpuSample, HostSample
+from tfscale.core.records.host_sample import GpuSample
 from tfscale.core.text import count, data_rate, data_size, percent
 
 REASONS = {
@@ -111,13 +111,16 @@ def placement(view: TaskView, snapshot: Snapshot) -> str | None:
     if replicas is None or view.frame is None:
         return None
     ranks = f"rank {first}" if replicas == 1 else f"ranks {first} to {first + replicas - 1}"
-    return ranks + _on_gpus(view, snapshot, replicas) + _over(view.frame.host)
+    return ranks + _on_devices(view, snapshot, replicas) + _over(view, snapshot)
 
 
-def _on_gpus(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
+def _on_devices(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
+    devices = view.frame.probe.devices if view.frame and view.frame.probe else None
+    if devices and devices.gpus == devices.tpus == 0:
+        return " on the CPU"
     gpus = view.frame.gpus if view.frame else ()
     if not gpus:
-        return " on the CPU"
+        return ""
     sharing = [str(other.task) for other in snapshot.tasks if other.host == view.host and other.task != view.task]
     if sharing:
         return f" on GPUs that its host shares with {', '.join(sharing[:3])}"
@@ -128,7 +131,11 @@ def _on_gpus(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
     return f" on GPU {names[0]}" if replicas == 1 else f" on GPUs {', '.join(names)}"
 
 
-def _over(host: HostSample | None) -> str:
+def _over(view: TaskView, snapshot: Snapshot) -> str:
+    """Name the interface of the host with the most traffic, if tasks on other hosts train with this one."""
+    host = view.frame.host if view.frame else None
+    if all(other.host == view.host for other in snapshot.tasks):
+        return ""
     links = [interface for interface in host.interfaces if interface.name != "lo"] if host else []
     if not links:
         return ""
