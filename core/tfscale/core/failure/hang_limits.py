@@ -1,7 +1,12 @@
-"""Limits from which on a time without a step is a hang: for the console's rule, and for the watchdog of agents."""
+"""Limits from which on a time without a step is a standstill or a hang: for the console's rules and agents' watchdogs."""
 
 from __future__ import annotations
 
+SHORTEST_STANDSTILL = 2.0
+"""Seconds without a step up to which a cluster counts as training: two frames, of which one may be late."""
+USUAL_STEPS = 5.0
+"""Multiple of the usual step up to which a cluster counts as training: a single step that is a few times as long is
+common (the next file, garbage collection), and a rate of zero at each of them would be wrong."""
 SHORTEST = 60.0
 """Seconds: a shorter stillness is no hang if its cause is only inferred.
 

@@ -10,8 +10,8 @@ from statistics import median
 
 from tfscale.console.analysis.condition.stillness import Stillness, stillness_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.steps.aligned_steps import SHORTEST_STANDSTILL, USUAL_STEPS
 from tfscale.core.cluster.task import Role
+from tfscale.core.failure.hang_limits import SHORTEST_STANDSTILL, USUAL_STEPS
 from tfscale.core.records.probe_status import ProbeState
 
 CERTAIN = 1.0

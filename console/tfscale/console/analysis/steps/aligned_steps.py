@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.steps.arrays import Floats, Integers
 from tfscale.console.analysis.steps.phases import longest_lag, medians, transfer
-
-SHORTEST_STANDSTILL = 2.0
-"""Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
-USUAL_STEPS = 5.0
-"""Multiple of the usual step up to which it counts as training: a single step that is a few times as long is common
-(the next file, garbage collection), a rate of zero at each of them would be wrong."""
+from tfscale.core.failure.hang_limits import SHORTEST_STANDSTILL, USUAL_STEPS
 
 
 @dataclass(frozen=True, slots=True)
