@@ -1,4 +1,4 @@
-"""Limits from which on a time without a step is a standstill or a hang: for the console's rules and agents' watchdogs."""
+"""Limits of a time without a step: from which on it is a standstill, and a hang, for the console and for agents."""
 
 from __future__ import annotations
 
