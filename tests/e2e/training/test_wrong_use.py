@@ -66,7 +66,10 @@ def test_what_only_tensorflow_knows_is_refused_in_one_line(words: tuple[str, ...
 
 @pytest.mark.parametrize(
     ("folder", "said"),
-    [("/proc/nowhere", "--checkpoints /proc/nowhere: "), ("/dev/null/x", "--checkpoints /dev/null/x: Not a directory")],
+    [
+        ("/proc/nowhere", "--checkpoints /proc/nowhere: "),
+        ("/dev/null/x", "--checkpoints /dev/null/x: /dev/null is no folder"),
+    ],
 )
 def test_a_folder_that_cannot_be_made_is_named(folder: str, said: str) -> None:
     assert said in refusal(run("digits", *SHORT, "--checkpoints", folder))
