@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +18,7 @@ from tfscale.agent.telemetry import feed
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.state_factory import states
-from tfscale.console.export.snapshot_once import SnapshotOnce
+from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy
 from tfscale.console.sources import catch_up
 from tfscale.console.sources.agent_stream import Patience
 from tfscale.console.sources.live import LiveSource
@@ -202,6 +203,21 @@ async def test_agents_that_send_their_past_in_one_snapshot_are_gone_through_as_w
             snapshot = await once.run()
         await channels.close()
     assert snapshot is not None and once.frames >= 40 and not snapshot.is_outdated
+
+
+@pytest.mark.parametrize("phase", [0.1, 0.4, 0.7])
+async def test_once_knows_of_an_end_just_before_it_began(phase: float) -> None:
+    async with FakeCluster(2, interval=0.1) as cluster, asyncio.TaskGroup() as group:
+        playing = group.create_task(cluster.play())
+        await asyncio.sleep(3.0)
+        await asyncio.sleep((phase - time.time()) % 1.0)
+        cluster.kill(Task.parse("worker:1"))
+        cluster.tick()
+        channels = Channels(cluster.spec, insecure=False)
+        snapshot = await SnapshotOnce(Engine(LiveSource(channels, Patience()), states(cluster.spec))).run()
+        await channels.close()
+        playing.cancel()
+    assert snapshot is not None and not is_healthy(snapshot)
 
 
 async def test_once_waits_until_it_has_caught_up() -> None:

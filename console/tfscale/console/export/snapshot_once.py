@@ -53,9 +53,9 @@ class SnapshotOnce:
         else:
             self._caught_up = now if self._caught_up is None else self._caught_up
             is_settled = all(map(_is_settled, snapshot.tasks)) and is_explained(snapshot)
-            # What came within the second is judged at its end.
+            # What came within the second is judged at its end. A second that was over before does not know of now.
             is_over = self._was_settled or now - self._caught_up >= PATIENCE
-            self._was_settled = is_settled and snapshot.age <= NEWEST
+            self._was_settled = is_settled and snapshot.age <= NEWEST and snapshot.at >= self._began
         if is_over:
             self._engine.stop()
 
