@@ -9,7 +9,9 @@ versions for the list.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.trainer.feature import Feature, find
@@ -248,6 +250,10 @@ MODEL_TF_KERAS = Feature(
     "\n".join(f"tf_keras.src.engine.training:Model.{name}(self)" for name in _MODEL.split()),
 )
 
+_CORE = "keras.src.backend.tensorflow.core|keras.src.backend.tensorflow.ops.core"
+_TRAINER = "keras.src.backend.tensorflow.trainer:TensorFlowTrainer|Trainer"
+"""Places that have other names since Keras 3.16."""
+
 # --- Repairs ---------------------------------------------------------------------------------------------------------
 
 DEVICE_NAMES = Feature(
@@ -289,7 +295,7 @@ EXPORTS = Feature(
 )
 EXPORT_ARCHIVE = Feature(
     "models that all workers export to one path not repaired",
-    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out(self, filepath)",
+    "keras.src.export.saved_model_export_archive:SavedModelExportArchive|BaseSavedModelExportArchive.write_out(self, filepath)",
 )
 MADE_FOLDERS = Feature(
     "folders that all workers make at once not repaired",
@@ -342,16 +348,17 @@ RECONNECTION = Feature(
 )
 SYMBOLIC_BUILD = Feature(
     "fit of Keras under MultiWorkerMirroredStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    f"""
+    {_TRAINER}._maybe_symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._distribute_strategy
     keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset
     keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
     keras.src.backend.tensorflow.trainer:tree.map_structure
     keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter.generator
     tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
+    symptom="Attempt to convert a value (PerReplica",
 )
 REPLICA_METRICS = Feature(
     "metrics of Keras under MultiWorkerMirroredStrategy not repaired",
@@ -360,29 +367,30 @@ REPLICA_METRICS = Feature(
     keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
     keras.src.backend.tensorflow.trainer:tree.map_structure
     """,
+    symptom="Invalid reduction dimension 0",
 )
 SHARDED_PREDICT = Feature(
     "predict of Keras under MultiWorkerMirroredStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
+    f"""
+    {_TRAINER}.predict(self, x)
     keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
     """,
 )
 EXECUTIONS = Feature(
     "steps_per_execution of Keras under a strategy not repaired",
-    """
+    f"""
     keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
     keras.src.backend.tensorflow.trainer:TFEpochIterator._steps_seen
     keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    {_TRAINER}._make_function(self, step_function)
+    {_TRAINER}._autoconvert_optionals(self, step_func)
+    {_TRAINER}._distribute_strategy
     keras.src.backend.tensorflow.trainer:reduce_per_replica(values, strategy, reduction)
     """,
 )
 KERAS_ON_SERVERS = Feature(
     "Keras under ParameterServerStrategy not repaired",
-    """
+    f"""
     keras.src.backend.tensorflow.trainer:TFEpochIterator.__init__(self, distribute_strategy)
     keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
     keras.src.backend.tensorflow.trainer:TFEpochIterator.tf_sync(self)
@@ -391,17 +399,17 @@ KERAS_ON_SERVERS = Feature(
     keras.src.backend.tensorflow.trainer:TFEpochIterator._current_iterator
     keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
     keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.distribute_strategy
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._get_metrics_result_or_logs(self, logs)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.fit(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.evaluate(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict_on_batch(self, x)
+    {_TRAINER}.distribute_strategy
+    {_TRAINER}._distribute_strategy
+    {_TRAINER}._maybe_symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._make_function(self, step_function)
+    {_TRAINER}._autoconvert_optionals(self, step_func)
+    {_TRAINER}._get_metrics_result_or_logs(self, logs)
+    {_TRAINER}.fit(self, x)
+    {_TRAINER}.evaluate(self, x)
+    {_TRAINER}.predict(self, x)
+    {_TRAINER}.predict_on_batch(self, x)
     keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter.num_batches
     keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter._dataset
     tensorflow.python.distribute.coordinator.cluster_coordinator:ClusterCoordinator._cluster
@@ -423,20 +431,21 @@ KERAS_ON_SERVERS = Feature(
     tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset(strategy, dataset)
     tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
+    symptom="create_per_worker_dataset",
 )
 ATOMIC_VARIABLES = Feature(
     "assign_add of Keras under ParameterServerStrategy and CentralStorageStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
-    keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)
-    keras.src.backend.tensorflow.core:Variable._value
+    f"""
+    {_CORE}:Variable.assign_add(self, value)
+    {_CORE}:Variable.assign_sub(self, value)
+    {_CORE}:Variable._value
     """,
 )
 CENTRAL_STATES = Feature(
     "BatchNormalization and Dropout of Keras under CentralStorageStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.core:Variable._map_aggregation(self, aggregation)
-    keras.src.backend.tensorflow.core:Variable._dtype
+    f"""
+    {_CORE}:Variable._map_aggregation(self, aggregation)
+    {_CORE}:Variable._dtype
     """,
 )
 OPTIMIZER_BUILD = Feature(
@@ -447,6 +456,7 @@ OPTIMIZER_BUILD = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.build(self, variables)
     keras.src.optimizers.base_optimizer:BaseOptimizer.built
     """,
+    symptom="You must feed a value for placeholder tensor",
 )
 OPTIMIZER_UPDATES = Feature(
     "use_ema, gradient_accumulation_steps and clipping of Keras under strategies not repaired",
@@ -464,6 +474,7 @@ OPTIMIZER_UPDATES = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer._trainable_variables
     keras.src.optimizers.base_optimizer:BaseOptimizer._iterations
     """,
+    symptom="`merge_call` called while defining a new graph",
 )
 LOSS_SCALE = Feature(
     "LossScaleOptimizer of Keras not repaired",
@@ -530,12 +541,30 @@ INDEPENDENT = "_independent_side_effects"
 """Attribute of ops that `AutomaticControlDependencies.run_independently` sets."""
 
 
+def keras_trainer() -> Any:
+    """Return the class of Keras 3 that trains with TensorFlow."""
+    return find(_TRAINER)
+
+
 def inventory() -> Iterator[Feature]:
     """Return all features, each with the names that it needs."""
     for value in globals().values():
         if isinstance(value, Feature):
             yield value
     yield from REDUCTIONS_OF.values()
+
+
+def never_imported(library: str) -> Iterator[Feature]:
+    """Return the features of which no module came with the import of `keras` or `tf_keras`, which imports them all.
+
+    Keras imports `keras.src.backend.tensorflow` for no other backend.
+    """
+    backend = getattr(getattr(sys.modules[library], "config", None), "backend", lambda: "tensorflow")()
+    for feature in inventory():
+        belong = all(module.startswith(f"{library}.") for module in feature.modules)
+        needed = backend == "tensorflow" or ".backend.tensorflow." not in feature.modules[0]
+        if belong and needed and sys.modules.keys().isdisjoint(feature.modules):
+            yield feature
 
 
 def faults() -> list[str]:

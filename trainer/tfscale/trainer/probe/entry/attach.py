@@ -21,6 +21,8 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 def attach(module: str) -> None:
     """Repair a module of TensorFlow or Keras that was just imported, and hook into it."""
     repairs.repair(sys.modules[module], on_fault=lambda fault: probe().report_fault(fault))
+    if module in ("keras", "tf_keras"):
+        repairs.look_for_absent(module, on_fault=lambda fault: probe().report_fault(fault))
     if module == "tensorflow":
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show

@@ -21,6 +21,7 @@ REPAIRED = (
     "keras.mixed_precision",
     "keras.optimizers",
     "keras.src.backend.tensorflow.core",
+    "keras.src.backend.tensorflow.ops.core",
     "keras.src.backend.tensorflow.optimizer",
     "keras.src.backend.tensorflow.trainer",
     "keras.src.callbacks.backup_and_restore",
@@ -33,6 +34,7 @@ REPAIRED = (
     "keras.src.saving.saving_api",
     "keras.src.utils.file_utils",
     "keras.utils",
+    "tf_keras",
     "tf_keras.src.engine.data_adapter",
 )
 MODULES = (
