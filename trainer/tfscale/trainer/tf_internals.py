@@ -3,18 +3,35 @@
 A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place:
 a TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
 `tensorflow.python`, `tensorflow.core`, `keras.src` or `tf_keras.src`, or uses an attribute with an underscore that is
-not listed here (`tests/trainer/test_tf_internals.py`). `scripts/docs/versions.py --names` asks other
-versions for the list.
+not listed here (`tests/trainer/test_tf_internals.py`). `scripts/versions --look` asks other versions for the list.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.trainer.feature import Feature, find
+
+KERAS_2 = ("tf_keras.src", "keras.src", "keras")
+"""Packages that hold Keras 2: tf_keras, Keras 2.13 to 2.15, and Keras 2.12. Those of Keras 3 have the same names."""
+
+
+class _FeatureOfKeras2(Feature):
+    """Feature of Keras 2 in one of its packages."""
+
+    def __init__(self, package: str, consequence: str, names: str) -> None:
+        super().__init__(consequence, names)
+        self.package = package
+
+
+def _in_keras_2(consequence: str, names: str) -> tuple[Feature, ...]:
+    """Return a feature for each package of Keras 2, which replaces KERAS in the names."""
+    return tuple(_FeatureOfKeras2(package, consequence, names.replace("KERAS", package)) for package in KERAS_2)
+
 
 # --- TensorFlow: the probe -------------------------------------------------------------------------------------------
 
@@ -208,18 +225,18 @@ OPTIMIZER = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.iterations
     """,
 )
-OPTIMIZER_TF_KERAS = Feature(
+OPTIMIZER_KERAS_2 = _in_keras_2(
     "steps without a strategy not measured",
     """
-    tf_keras.src.optimizers.optimizer:Optimizer.apply_gradients(self, grads_and_vars)
-    tf_keras.src.optimizers.optimizer:Optimizer.iterations
+    KERAS.optimizers.optimizer:Optimizer.apply_gradients(self, grads_and_vars)
+    KERAS.optimizers.optimizer:Optimizer.iterations
     """,
 )
-OPTIMIZER_LEGACY = Feature(
+LEGACY_OPTIMIZER_KERAS_2 = _in_keras_2(
     "steps without a strategy not measured",
     """
-    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients(self, grads_and_vars)
-    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.iterations
+    KERAS.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients(self, grads_and_vars)
+    KERAS.optimizers.legacy.optimizer_v2:OptimizerV2.iterations
     """,
 )
 CALLBACKS = Feature(
@@ -231,13 +248,13 @@ CALLBACKS = Feature(
     keras.src.callbacks.callback_list:CallbackList.model
     """,
 )
-CALLBACKS_TF_KERAS = Feature(
+CALLBACKS_KERAS_2 = _in_keras_2(
     "epoch and loss not shown",
     """
-    tf_keras.src.callbacks:CallbackList.on_epoch_begin(self, epoch)
-    tf_keras.src.callbacks:CallbackList.on_train_batch_end(self, batch, logs)
-    tf_keras.src.callbacks:CallbackList.on_train_end(self)
-    tf_keras.src.callbacks:CallbackList.model
+    KERAS.callbacks:CallbackList.on_epoch_begin(self, epoch)
+    KERAS.callbacks:CallbackList.on_train_batch_end(self, batch, logs)
+    KERAS.callbacks:CallbackList.on_train_end(self)
+    KERAS.callbacks:CallbackList.model
     """,
 )
 _MODEL = "evaluate predict save save_weights load_weights export"
@@ -245,9 +262,9 @@ MODEL = Feature(
     "evaluations and saved models not shown",
     "\n".join(f"keras.src.models.model:Model.{name}(self)" for name in _MODEL.split()),
 )
-MODEL_TF_KERAS = Feature(
+MODEL_KERAS_2 = _in_keras_2(
     "evaluations and saved models not shown",
-    "\n".join(f"tf_keras.src.engine.training:Model.{name}(self)" for name in _MODEL.split()),
+    "\n".join(f"KERAS.engine.training:Model.{name}(self)" for name in _MODEL.split()),
 )
 
 _CORE = "keras.src.backend.tensorflow.core|keras.src.backend.tensorflow.ops.core"
@@ -295,7 +312,8 @@ EXPORTS = Feature(
 )
 EXPORT_ARCHIVE = Feature(
     "models that all workers export to one path not repaired",
-    "keras.src.export.saved_model_export_archive:SavedModelExportArchive|BaseSavedModelExportArchive.write_out(self, filepath)",
+    "keras.src.export.saved_model_export_archive"
+    ":SavedModelExportArchive|BaseSavedModelExportArchive.write_out(self, filepath)",
 )
 MADE_FOLDERS = Feature(
     "folders that all workers make at once not repaired",
@@ -484,23 +502,23 @@ LOSS_SCALE = Feature(
     keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
     """,
 )
-LEGACY_LOGS = Feature(
-    "logs of tf_keras under MultiWorkerMirroredStrategy not repaired",
+LOGS_KERAS_2 = _in_keras_2(
+    "logs of Keras 2 under MultiWorkerMirroredStrategy not repaired",
     """
-    tf_keras.src.engine.training:reduce_per_replica(values, strategy, reduction)
-    tf_keras.src.engine.training:_collective_all_reduce_multi_worker(strategy)
-    tf_keras.src.engine.training:Model.get_metrics_result(self)
+    KERAS.engine.training:reduce_per_replica(values, strategy, reduction)
+    KERAS.engine.training:_collective_all_reduce_multi_worker(strategy)
+    KERAS.engine.training:Model.get_metrics_result(self)
     """,
 )
-LEGACY_DATASETS = Feature(
+DATASETS_KERAS_2 = _in_keras_2(
     "distributed data sets without steps_per_epoch not repaired",
     """
-    tf_keras.src.engine.data_adapter:DatasetAdapter._validate_args(self, y, sample_weights, steps)
-    tf_keras.src.engine.data_adapter:DatasetAdapter.get_size(self)
-    tf_keras.src.engine.data_adapter:DatasetAdapter.should_recreate_iterator(self)
-    tf_keras.src.engine.data_adapter:DatasetAdapter._user_steps
-    tf_keras.src.engine.data_adapter:DatasetAdapter._dataset
-    tf_keras.src.engine.data_adapter:_is_distributed_dataset(ds)
+    KERAS.engine.data_adapter:DatasetAdapter._validate_args(self, y, sample_weights, steps)
+    KERAS.engine.data_adapter:DatasetAdapter.get_size(self)
+    KERAS.engine.data_adapter:DatasetAdapter.should_recreate_iterator(self)
+    KERAS.engine.data_adapter:DatasetAdapter._user_steps
+    KERAS.engine.data_adapter:DatasetAdapter._dataset
+    KERAS.engine.data_adapter:_is_distributed_dataset(ds)
     tensorflow.python.distribute.input_lib:DistributedDataset._built
     """,
 )
@@ -546,12 +564,30 @@ def keras_trainer() -> Any:
     return find(_TRAINER)
 
 
-def inventory() -> Iterator[Feature]:
-    """Return all features, each with the names that it needs."""
+def _all() -> Iterator[Feature]:
     for value in globals().values():
         if isinstance(value, Feature):
             yield value
+        elif isinstance(value, tuple):
+            yield from (each for each in value if isinstance(each, Feature))
     yield from REDUCTIONS_OF.values()
+
+
+def inventory() -> Iterator[Feature]:
+    """Return all features of the installed libraries, each with the names that it needs."""
+    return filter(applies, _all())
+
+
+def applies(feature: Feature) -> bool:
+    """Decide whether a feature is one of the installed Keras: Keras 2 and 3 have modules of the same names."""
+    if isinstance(feature, _FeatureOfKeras2):
+        return is_keras_2(feature.package)
+    return not feature.modules[0].startswith("keras.") or not any(map(is_keras_2, ("keras.src", "keras")))
+
+
+def is_keras_2(package: str) -> bool:
+    """Return whether this package holds Keras 2, which has a folder that Keras 3 has not."""
+    return any((Path(path) / "engine").is_dir() for path in getattr(find(package), "__path__", ()))
 
 
 def never_imported(library: str) -> Iterator[Feature]:
@@ -560,10 +596,10 @@ def never_imported(library: str) -> Iterator[Feature]:
     Keras imports `keras.src.backend.tensorflow` for no other backend.
     """
     backend = getattr(getattr(sys.modules[library], "config", None), "backend", lambda: "tensorflow")()
-    for feature in inventory():
-        belong = all(module.startswith(f"{library}.") for module in feature.modules)
+    for feature in _all():
+        belongs = all(module.startswith(f"{library}.") for module in feature.modules)
         needed = backend == "tensorflow" or ".backend.tensorflow." not in feature.modules[0]
-        if belong and needed and sys.modules.keys().isdisjoint(feature.modules):
+        if belongs and needed and applies(feature) and sys.modules.keys().isdisjoint(feature.modules):
             yield feature
 
 

@@ -38,12 +38,14 @@ def repair(module: Any, on_fault: Callable[[str], None]) -> None:
     does the last line of a script that ends for want of it.
     """
     for feature, put in REPAIRS:
-        if module.__name__ not in feature.modules:
+        if module.__name__ not in feature.modules or not tf_internals.applies(feature):
             continue
         if (fault := feature.fault()) is None:
             put(module)
         else:
             _leave_out(feature, fault, on_fault)
+    if module.__name__.startswith("keras") and any(map(tf_internals.is_keras_2, ("keras.src", "keras"))):
+        return
     for put in _PUBLIC.get(module.__name__, ()):
         put(module)
 
@@ -84,8 +86,8 @@ REPAIRS: tuple[tuple[Feature, Repair], ...] = (
     (tf_internals.SHARED_PLACES, shared_places.watch),
     (tf_internals.RECONNECTION, reconnection.repair),
     (tf_internals.DEVICE_NAMES, device_names.repair_names),
-    (tf_internals.LEGACY_LOGS, tf_keras_logs.repair),
-    (tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),
+    *((feature, tf_keras_logs.repair) for feature in tf_internals.LOGS_KERAS_2),
+    *((feature, tf_keras_datasets.repair) for feature in tf_internals.DATASETS_KERAS_2),
 )
 """Repairs with the names that each needs, in the order in which those of one module are put in place."""
 
@@ -112,4 +114,4 @@ _PUBLIC: dict[str, tuple[Repair, ...]] = {
         no_training.watch,
     ),
 }
-"""Names to add and calls to watch, all of them public."""
+"""Names to add and calls to watch, all of them public. Keras 2 has all the names of Keras that are added."""

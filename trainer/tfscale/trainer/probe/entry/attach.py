@@ -7,7 +7,6 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
-from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.process.agent_variables import agent_variable
@@ -30,7 +29,7 @@ def attach(module: str) -> None:
         if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
             probe().report_note(_ALONE)
         probe().install()
-    elif module not in REPAIRED:
+    else:
         probe().install_keras(module)
 
 
