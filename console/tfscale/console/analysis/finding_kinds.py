@@ -42,13 +42,24 @@ class Charge(StrEnum):
     START = "start"
     JOINT_SHARE = "joint share"
     """The finding's part of what all stragglers cost together."""
+    WORTHLESS = "worthless"
+    """All time in which steps are made, since none of them is worth anything."""
     SHARE = "share"
     """The share of the time in the finding's evidence (`cost`)."""
 
 
 _STOPPING = (Charge.STANDSTILL, Charge.RECOVERY, Charge.START)
-NOT_JUDGED = "not_judged_beside"
-"""Evidence of a finding that ended while it held, because beside a finding of this kind it is not judged."""
+NOT_JUDGED = "not_judged"
+"""Evidence of a finding that perhaps still holds, and is not judged any longer: the reason, a key of `NOT_JUDGED_WHY`.
+"""
+NOT_JUDGED_WHY = {
+    "straggler": "not judged beside a straggler",
+    "still": "not judged while no step is made",
+    "starting": "not judged before the next first step",
+    "unknown": "not judged while nobody who trains is heard",
+    "ended": "the training has ended",
+}
+"""Words for each reason: a kind of findings, or a condition of the cluster in which its pace is not judged."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -146,9 +157,10 @@ KINDS = (
         },
     ),
     FindingKind(
-        name="not_finite", group=Group.LEARNING, charges=None, forbids_restart=True,
+        name="not_finite", group=Group.LEARNING, charges=Charge.WORTHLESS, forbids_restart=True,
+        nouns=("loss that is no number", "losses that are no number"),
         is_over="loss and gradients are numbers again, or it was restarted", costs_all=True,
-        first_step=first_steps.about_not_finite, gaps=_without_cost(),
+        first_step=first_steps.about_not_finite,
     ),
     FindingKind(
         name="empty_batches", group=Group.LEARNING, charges=None, forbids_restart=True,

@@ -22,17 +22,17 @@ class _Open:
     past: PastStraggler | None
     """Sums of a straggler's figures so far; None for other kinds."""
 
-    def ended(self, end: float, beside_straggler: bool) -> Diagnosis:
+    def ended(self, end: float, not_judged: str | None) -> Diagnosis:
         """Return the ended diagnosis with the words and the severity of its worst moment.
 
-        The evidence tells if it ended because it is not judged `beside_straggler`.
+        The evidence tells the reason where it ended because it is `not_judged`.
         """
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
             return self.past.over(last, end)
         evidence = self.worst.evidence
-        if beside_straggler and kind_of(self.worst).yields_to_stragglers:
-            evidence = {**evidence, NOT_JUDGED: "straggler"}
+        if not_judged is not None:
+            evidence = {**evidence, NOT_JUDGED: not_judged}
         return replace(self.worst, begin=self.diagnosis.begin, end=end, evidence=evidence)
 
 
@@ -48,11 +48,13 @@ class OpenDiagnoses:
         now: float,
         recovered: Mapping[str, float] | None = None,
         still_since: float | None = None,
+        no_pace: str | None = None,
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
         seconds, by subject); a finding on the pace of a cluster that makes no steps `still_since` then, with the last.
+        `no_pace` is the reason for which findings on the pace are not judged, a key of `NOT_JUDGED_WHY`.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)
@@ -63,7 +65,10 @@ class OpenDiagnoses:
         since = recovered or {}
         straggles = any(each.diagnosis.kind == "straggler" for each in held.values())
         ended = [
-            before.ended(since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)), straggles)
+            before.ended(
+                since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
+                _not_judged(before.diagnosis, straggles, no_pace),
+            )
             for key, before in self._open.items()
             if key not in held
         ]
@@ -81,6 +86,14 @@ def _end_of(diagnosis: Diagnosis, now: float, still_since: float | None) -> floa
     if still_since is None or kind_of(diagnosis).group is not Group.PACE:
         return now
     return min(now, max(diagnosis.begin, still_since))
+
+
+def _not_judged(diagnosis: Diagnosis, straggles: bool, no_pace: str | None) -> str | None:
+    """Return why a diagnosis that is gone is not judged any longer; None where it is over."""
+    kind = kind_of(diagnosis)
+    if no_pace is not None and kind.group is Group.PACE:
+        return no_pace
+    return "straggler" if straggles and kind.yields_to_stragglers else None
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

@@ -131,6 +131,8 @@ class Verdict:
     """Unix seconds of the onset: what is reported is measured over the steps since then."""
     before: float | None = None
     """Seconds of a step before the onset; None where it is slow as long as it is known."""
+    began_earlier: bool = False
+    """True where it is slow from the first block on, and made steps before that are not known."""
 
 
 class Suspect(NamedTuple):
@@ -297,7 +299,8 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
         if _is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before)
+    began_earlier = onset == 0 and blocks.is_cut(column)
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier)
 
 
 def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
