@@ -1,4 +1,4 @@
-"""Attempts to reach other tasks and their agents, and how much can be sent to another host."""
+"""Attempts to reach other tasks and their agents, and the rate at which another host can be sent to."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGIL
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of one task's process, not well and not on request."""
+    """End of one task's process, neither well nor on request."""
 
     task: str
     generation: int
@@ -49,7 +49,7 @@ class Failure:
         return self.clue is not None and self.clue.kind == PEER and self.signal not in PRIMARY
 
     def has_lost_a_peer(self, earliest: float) -> bool:
-        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
+        """Decide whether the task ended because another task had, by its own log; also if it was killed long after."""
         is_late = self.at > earliest + CLOCK_DOUBT
         return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
 
@@ -70,7 +70,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:
-    """Return the first failure; failures that, by their own log, follow another one are left out.
+    """Return the first failure, without those that by their own log follow another failure.
 
     Among failures too close in time to be ordered, a primary one goes first.
     """
