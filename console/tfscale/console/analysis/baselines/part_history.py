@@ -30,11 +30,11 @@ class PartHistory:
     newest: deque[tuple[float, float, Floats]] = field(default_factory=lambda: deque(maxlen=NEWEST))
     """(begin, end, (5,) seconds of each part) of the newest blocks."""
     past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))
-    """Times of the blocks before these: what is judged is not among what it is compared with."""
+    """Times of the blocks before the newest: a judged time is not part of its own comparison."""
     count: int = 0
     """Blocks so far."""
     is_slow: bool = False
-    """True while what is measured must not become usual."""
+    """True while new times must not become usual."""
     _waiting: list[AlignedSteps] = field(default_factory=list)
     _consumed: int = -1
     """Number of the newest step that was taken in."""
@@ -84,7 +84,7 @@ class PartHistory:
 
     @property
     def usual(self) -> tuple[tuple[float, ...], float] | None:
-        """The usual times (see `usual_times`) of the past, None where it is too short."""
+        """Usual times (see `usual_times`) of the past, None where the past is too short."""
         if len(self.past) < LEAST_BLOCKS:
             return None
         if self._usual is None or (self.count - self._computed >= _EVERY and not self.is_slow):
@@ -92,7 +92,7 @@ class PartHistory:
         return self._usual
 
     def forget_newest(self, keep: int) -> None:
-        """Leave out all of the newest blocks but the last few: they are of a slowdown."""
+        """Leave out the newest blocks except the last few: they belong to a slowdown."""
         while len(self.newest) > keep:
             self.newest.popleft()
 

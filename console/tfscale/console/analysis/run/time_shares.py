@@ -16,7 +16,7 @@ _OTHERWISE = ("start", "recovery", "standstill", "lost_progress")
 
 @dataclass(slots=True)
 class TimeShares:
-    """Watch of the sums of goodput as they grow."""
+    """Watch of the growing sums of goodput."""
 
     _past: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
 
