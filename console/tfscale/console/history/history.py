@@ -1,9 +1,9 @@
 """Every task's last ten minutes second by second, and the recent steps of all tasks: the source of the charts.
 
 A thousand tasks send a thousand frames a second. `fold` only remembers them; they are binned many at a time, at the end
-of the second at the latest. What is read is complete up to the last `close_second`.
+of the second at the latest. Reads are complete up to the last `close_second`.
 
-Times are Unix seconds on the console's clock. The times of an agent whose clock is found to differ are shifted.
+Times are Unix seconds on the console's clock. The times of an agent with another clock are shifted.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class History:
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
     def _put_samples(self, owner: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
-        """Keep one sample a slot, the first: reading the counters is the main cost."""
+        """Keep the first sample of each slot: reading the counters is the main cost."""
         place = second // self._samples.resolution.newest
         fresh = np.flatnonzero(place != self._sampled[owner])
         if len(fresh):

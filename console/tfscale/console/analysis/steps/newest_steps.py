@@ -30,10 +30,10 @@ class NewestSteps:
     attempt: tuple[int, int]
     """(generation, attempt) in which the steps are numbered."""
     part: int
-    """Process of the attempt that numbers them."""
+    """Process of the attempt that numbers the steps."""
     end: float
     """End of the newest step, Unix seconds; NaN unknown."""
     number: int | None
-    """Its global step, None where the program does not count them."""
+    """Global step of the newest step, None where the program does not count them."""
     paces: Mapping[str, Paced] = field(default_factory=dict)
-    """Present steps by the name of their pace; workers that meet in each step have one common pace, ALL."""
+    """Present steps by the name of their pace; workers that meet in each step share one pace, ALL."""
