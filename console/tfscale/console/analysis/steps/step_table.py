@@ -306,7 +306,7 @@ class StepTable:
                 plane[columns] = values if selected is None else values[selected]
 
     def _write_all(self) -> None:
-        """Write the batches since the last read together: one by one takes several times as long at a thousand tasks."""
+        """Write the batches since the last read together: one by one takes several times as long for many tasks."""
         if not self._unwritten:
             return
         added, self._unwritten = self._unwritten, []
