@@ -92,7 +92,7 @@ class Delays:
         return [Host()] if self._is_used else []
 
     def model(self, model: Any) -> Any:
-        """Return the model behind a layer that takes the begin of each replica's computing: a factor is of that time."""
+        """Return the model behind a layer that takes the begin of each replica's computing: a factor counts from it."""
         if not self._is_used:
             return model
         delays = self
