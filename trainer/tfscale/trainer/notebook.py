@@ -1,8 +1,7 @@
 """Headline of the own cluster, in a cell of a notebook whose server an agent has started.
 
-from tfscale.trainer.notebook import headline headline()
-
-from tfscale.trainer.notebook import headline headline()
+from tfscale.trainer.notebook import headline
+headline()
 """
 
 from __future__ import annotations

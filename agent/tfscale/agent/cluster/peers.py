@@ -109,8 +109,6 @@ class Peer:
         """Return the verdict of the peer's agent about a failure, None without an answer in `patience` seconds.
 
         Raises GangError where the peer is not the acting lead, or refuses for another reason.
-
-        Raises GangError where it is not the acting lead, or refuses for another reason.
         """
         try:
             message = wire.failure_message(report, self._to)

@@ -30,8 +30,6 @@ class TaskCgroup:
         """Return (seconds a second of throttling, processes killed for memory in this start of the task).
 
         The second number is kept when the task has ended.
-
-        The second one is still told when the task has ended.
         """
         if pid != self._pid:
             self._pid, self._before = pid, None

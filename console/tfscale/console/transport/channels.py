@@ -216,8 +216,8 @@ class Channels:
 def _window(agents: int) -> int:
     """Return the bytes of its past that each of `agents` agents may send unread.
 
-    A mebibyte fills a long line. All agents together send 64 MiB ahead at most, which would lie in the console's
-    memory, and each at least 64 KiB, with which HTTP/2 begins.
+    A mebibyte keeps a distant connection busy. All agents together send at most 64 MiB, which the console's memory
+    holds, and each at least 64 KiB, with which HTTP/2 begins.
     """
     return max(64 << 10, min(1 << 20, (64 << 20) // agents))
 

@@ -18,8 +18,6 @@ class KeptCertificates:
     """Files of `[tls]` as last found right. Raises SecurityError where the first reading finds them wrong.
 
     `needs` is the role that the certificate must have for its owner to be of use to others, None for any.
-
-    `needs` is the role that the certificate must have for its owner to be of use to others, None for any.
     """
 
     def __init__(self, tls: Tls, needs: CallerRole | None = None) -> None:

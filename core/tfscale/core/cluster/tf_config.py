@@ -17,6 +17,11 @@ def tf_config(spec: ClusterSpec, task: Task, given: str = "") -> str:
     A cluster that is made from the spec names evaluators only to an evaluator, and tasks of the tf.data service only to
     tasks of the service. Keys of `given` that tfscale does not know (`task.trial`, `environment`, `job`, `rpc_layer`)
     stay.
+
+    Args:
+        spec: the whole cluster.
+        task: the task that gets the variable.
+        given: `TF_CONFIG` of the platform, empty without one.
     """
     document = _object(given)
     cluster, own = document.get("cluster"), document.get("task")

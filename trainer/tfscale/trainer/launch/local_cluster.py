@@ -143,6 +143,15 @@ def local_cluster(
     """Start an agent for each task, and enter the block once all can be reached, or have ended.
 
     The end of the block ends the agents with their tasks.
+
+    Args:
+        folder: holds the cluster file, logs and states.
+        name: of the run.
+        tasks: number of tasks by role.
+        command: program of every task.
+        flags: further flags of the agents.
+        held: descriptors that the agents keep open until they end.
+        tables: lines of further tables of the cluster file.
     """
     path = write_local_cluster(folder / f"{name}.toml", tasks, tables)
     spec = load_cluster(path)

@@ -88,6 +88,9 @@ class Checkpoints:
         """Let SIGTERM end this task only after a step on which all workers agree, and after its checkpoint.
 
         A task that ended at once would leave the others in an all-reduce that cannot end.
+
+        Args:
+            resolver: resolver of the cluster whose workers agree, None where this task trains by itself.
         """
         # Nothing for TensorFlow itself to restore or save: its count of steps would be one of worker 0 alone.
         self._nowhere = tempfile.TemporaryDirectory(prefix="tfscale-nothing-")

@@ -169,7 +169,7 @@ class RestartWatch(Detector):
         self._gaps = {}
 
     def _some_restarted(self, anew: Mapping[str, float], known: Circumstances) -> None:
-        """Take in that these workers have begun anew while others went on; each one's first step has a known end."""
+        """Take in that these workers have made their first step after a restart, while others went on."""
         for name, end in anew.items():
             gap = self._gaps.pop(name, None) or self._gap()
             pending = self._pending or self._begun(gap, gap.begin)

@@ -11,8 +11,8 @@ from tfscale.console.analysis.run.scaling import bus_bandwidth, volume
 from tfscale.core.records.probe_status import ProbeStatus
 
 WAITING = 0.5
-"""Share of the usual wait for data from which on a worker counts as waiting: equal inputs differ by less than half,
-and a worker that waits a tenth as long should not be named."""
+"""Share of the median wait for data from which on a worker is named as waiting for it. Equal inputs differ by less than
+half; with much less, a worker that waits a tenth as long would be named."""
 
 
 @dataclass(frozen=True, slots=True)

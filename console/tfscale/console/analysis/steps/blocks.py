@@ -30,7 +30,12 @@ SECOND = 1.0
 def cut_second(ends: Floats, begin: float, least: int = 1) -> int | None:
     """Return how many of the next steps complete a block that began at `begin`; None while the block is open.
 
-    A block lasts a second or more, and has at `least` as many steps.
+    A block lasts a second or more.
+
+    Args:
+        ends: (k,) Unix seconds at which the next steps end, in order.
+        begin: Unix seconds.
+        least: steps that the block still lacks of its least number.
     """
     count = max(int(np.searchsorted(ends, begin + SECOND)) + 1, least)
     return count if count <= len(ends) else None

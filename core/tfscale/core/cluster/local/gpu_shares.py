@@ -18,8 +18,6 @@ def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the GPUs in CUDA_VISIBLE_DEVICES; None without the variable, which leaves the choice to CUDA.
 
     Like CUDA, stops at the first entry that is empty or -1.
-
-    CUDA reads them as far as the first that is empty or -1.
     """
     if (text := environment.get(VISIBLE_GPUS)) is None:
         return None

@@ -41,6 +41,11 @@ class RowBuffer:
 
         When an op is done, TensorFlow schedules the ops that take its tensors before those that only wait for it. So a
         stamp for which other ops wait takes a tensor, if it can.
+
+        Args:
+            after: tensors and ops that the stamp waits for.
+            enters: True if a collective is entered, and counted, at that time.
+            carrier: the tensor of `after` that the stamp takes.
         """
         with outside(self._done_on_devices(awaited(after))):
             return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)

@@ -156,7 +156,7 @@ class FastPath:
 
         Args:
             rows: (k, WIDTH) in the order in which they were written.
-            partly_taken: number of the rows at the start whose spans up to `until` were taken before.
+            partly_taken: number of first rows whose spans up to `until` were taken before.
             until: Unix seconds.
             horizon: Unix seconds; later spans are not settled.
         """

@@ -38,7 +38,7 @@ _EXITS = 3
 _MOST_LINES = 3
 """Lines quoted from the end of the task's log."""
 _LAST_WORDS = 3
-"""Lines of its log."""
+"""Lines of the task's log."""
 
 
 class Detail(SnapshotLines):
