@@ -28,6 +28,7 @@ _AT_ONCE = 128
 """Agents that are asked at the same time: one question takes an agent a moment, but this console answers all of
 them."""
 _CLOCK_TRIES = 3
+"""Readings of a clock, of which the quickest counts: one may be held up on its way."""
 _SENT_FOR = 1.0
 """Seconds for which one host sends to another."""
 

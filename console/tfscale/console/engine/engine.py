@@ -15,6 +15,7 @@ from tfscale.console.engine.source import Source
 from tfscale.console.engine.state import ClusterState
 
 _BUNCH = 32
+"""Events between two turns of the event loop: a key waits for one bunch at most."""
 _QUICK = 0.004
 """Seconds that a diagnosis may delay a key. After a longer one the next runs in a thread."""
 

@@ -33,6 +33,7 @@ _OLDER = 6
 _LATE = 10.0
 """Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
 _SKEW = 2.0
+"""Seconds by which a clock must differ to be corrected: a second is the width of a point in a chart."""
 _ENDINGS = 20
 """Attempts of each task whose end is kept."""
 _MOST_PENDING = 256

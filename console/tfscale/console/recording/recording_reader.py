@@ -37,6 +37,7 @@ _BLOCK = struct.Struct("<4sIdI")
 _CHECKED = struct.Struct("<4sId")
 HEAD, OPEN, MORE = b"head", b"open", b"more"
 _LARGEST = 1 << 28
+"""Bytes of the largest block: a greater length is damage, and would be read into memory."""
 
 
 class RecordingError(UsageError):

@@ -14,7 +14,8 @@ from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
 SETTLE = 3.0
-"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
+"""Seconds to wait for the other agents' reports before a culprit is named: three reports. With less a late report would
+leave the wrong culprit, with more every crash is told later."""
 CLOCK_DOUBT = 2.0
 """Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
 PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})

@@ -96,7 +96,8 @@ class PeerLink:
 
 
 UNHEARD = 4.0
-"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings in turn were due)."""
+"""Seconds without an answer of its host after which a neighbour is missed: two greetings in turn were due. With less a
+single lost greeting would count, with more a cut host is named later."""
 
 
 @dataclass(frozen=True, slots=True)

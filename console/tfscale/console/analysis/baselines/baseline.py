@@ -17,7 +17,8 @@ PARTS = (*LAG_PHASES, "transfer")
 OWN = len(LAG_PHASES)
 """Parts, the first of PARTS, that do not depend on how many workers there are."""
 LEAST_BLOCKS = 30
-"""Blocks that a baseline takes (chosen: half a minute)."""
+"""Blocks that a baseline takes: half a minute. With fewer a burst of noise would become usual, with more a short run
+would have no baseline."""
 _DEVIATIONS = 3 * 1.4826
 """Median absolute deviations, three standard deviations of a normal distribution, that noise is expected to reach."""
 _MOST_VALUES = 20_000

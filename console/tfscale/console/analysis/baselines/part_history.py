@@ -12,11 +12,13 @@ from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.blocks import cut_second
 
 NEWEST = 30
-"""Newest blocks, over which a slowdown is judged and measured (chosen: a busy quarter of a minute is none)."""
+"""Newest blocks, over which a slowdown is judged and measured: with fewer a busy quarter of a minute would be one, with
+more each is told later."""
 KEEP = 1800
 """Older blocks that are remembered: half an hour."""
 WARM_UP = 30.0
-"""First seconds of an attempt that are left out (chosen: caches of files and of the memory are cold)."""
+"""First seconds of an attempt that are left out, in which caches of files and memory are cold: with less their slowness
+would become usual, with more a baseline comes later."""
 _EVERY = 10
 """Blocks after which the usual times are computed anew."""
 

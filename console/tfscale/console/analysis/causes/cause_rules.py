@@ -27,6 +27,7 @@ OF_ONE_PHASE = ("input", "host")
 """Kinds of causes that are found by where the time goes: each has the name of its phase."""
 
 _HALF = 0.5
+"""Share of the lost time above which a phase can hold the cause: no two phases have more than half."""
 _INPUT_SHARE = 0.05
 """Share of the step [TensorFlow profiler: moderately input-bound]."""
 _PRESSURE = 0.10

@@ -24,6 +24,8 @@ PAUSES = 1.5
 """Multiple of a recurring pause, such as reading between epochs, up to which a pause is no news: recurring pauses
 differ by less than half from each other."""
 _PAUSES_KEPT, _PAUSES_NEEDED = 8, 3
+"""Newest pauses whose median is usual, and their least number: two may be alike by chance, and old ones are of another
+phase of the training."""
 
 
 class Condition(StrEnum):

@@ -11,7 +11,8 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock
 
 SETTLE = 3.0
-"""Seconds to wait for the other tasks' reports before a task is named (chosen: three reports)."""
+"""Seconds to wait for the other tasks' reports before a task is named: three reports. With less a late report would
+leave the wrong worker, with more each loss is told later."""
 
 
 def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:

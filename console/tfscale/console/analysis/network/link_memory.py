@@ -10,7 +10,8 @@ from statistics import median
 from tfscale.core.records.host_sample import PeerLink
 
 WINDOW = 3.0
-"""Seconds over which a link is judged (chosen: a ring of steps of half a second sends in bursts)."""
+"""Seconds over which a link is judged. A ring with steps of half a second sends in bursts: over less, a pause between
+bursts would look like a slow link; over more, it is named later."""
 _KEPT = 60
 """Samples kept, one a second, and samples of a healthy link whose median is the usual rate."""
 _LEAST_USUAL = 5

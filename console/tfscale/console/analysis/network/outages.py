@@ -28,6 +28,7 @@ AFTER = 60.0
 """Seconds after an outage in which tasks may still end of it: TensorFlow notices at its next message, which a long
 step delays. With less such ends have no reason, with more an unrelated crash gets this reason."""
 _KEPT = 10
+"""Newest outages that are remembered: a crash follows from one of the last `AFTER` seconds."""
 _OF_NETWORK = re.compile(r"unavailable|deadline|connection|timed out|socket", re.IGNORECASE)
 
 

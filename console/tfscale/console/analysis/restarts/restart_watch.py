@@ -35,7 +35,8 @@ from tfscale.core.records.task_status import TaskState
 
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
 _MEASURED = 30.0
-"""Seconds after the warm-up over which the rate after a restart is measured (chosen, as for slowdowns)."""
+"""Seconds after the warm-up over which the rate after a restart is measured, as for slowdowns: over less a burst of
+noise would be its gain, over more it is told later."""
 
 
 @dataclass(frozen=True, slots=True)

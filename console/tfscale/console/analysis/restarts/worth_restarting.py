@@ -26,8 +26,8 @@ PAYS_BACK = 1800.0
 """Seconds within which a restart must pay for itself: few trainings with a worker worth a word end before. With
 more, a restart could outlast its training's need; with less, it would be refused where it pays."""
 ASSUMED = 120.0
-"""Seconds that a restart costs where none was measured (chosen: a stop takes up to half a minute, TensorFlow's start
-and the first graphs up to a minute and a half)."""
+"""Seconds that a restart costs where none was measured: a stop takes up to half a minute, TensorFlow's start and the
+first graphs up to a minute and a half. A lower guess would restart for too little gain, a higher one too seldom."""
 _LEAST_SEVERITY = "serious"
 _HALF = 0.5
 """Share of the expected gain that a restart must have brought to be repeated: with less the slowness has another

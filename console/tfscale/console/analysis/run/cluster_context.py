@@ -49,8 +49,8 @@ MANY, _SPACING = 250, 2.5
 """Number of tasks above which only one sample in `_SPACING` seconds is kept: a sample of eight GPUs takes a
 kilobyte."""
 _ROWS, _FEWEST_ROWS = 60, 20
-"""Newest steps that the load is measured over, and how many there must be (chosen: the window of the straggler rule has
-20 steps at least)."""
+"""Newest steps over which the load is measured, and their least number, as in a window of the straggler rule:
+medians of fewer would change the limits with noise, of more would show an older load."""
 
 
 class ClusterContext(Detector):

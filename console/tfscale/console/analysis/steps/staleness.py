@@ -16,7 +16,7 @@ from tfscale.core.records.step_batch import PHASES
 
 _UPDATE, _COMPUTE = PHASES.index("update"), PHASES.index("compute")
 LONGEST = 32
-"""Staleness from which on updates are counted together (chosen: a histogram of a line)."""
+"""Staleness from which on updates are counted together: a histogram of so many numbers fits into a line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ _COST_ON, _COST_OFF = 0.05, 0.03
 """Shares of the time from which on pauses are told, and below which they are over: a checkpoint of 2 s in a minute
 costs 3 % and is as it should be."""
 _SERIOUS = 0.2
+"""Share of the time from which on pauses are serious, near the quarter that a serious straggler costs."""
 _OVERDUE = 2.0
 """Multiple of the longest distance between two pauses after which they are over: the next pause is overdue."""
 _SETTLE, _FORGET = 3.0, 15.0

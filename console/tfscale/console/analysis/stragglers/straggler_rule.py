@@ -44,8 +44,8 @@ _BURSTS_AN_HOUR = 1.0
 """Bursts of noise in an hour, of all subjects together, that may outlast the limit of a slowness: an operator can
 bear one wrong name in an hour, and hardly more."""
 _EXPOSED = 120.0
-"""Seconds, summed over the subjects, in which bursts of noise would have been seen (chosen: the bursts of other tenants
-in scripts/bench/detectors take a host once in 100 s)."""
+"""Seconds, summed over the subjects, in which bursts of noise would have been seen: bursts of other tenants in
+scripts/bench/detectors take a host once in 100 s. With less they would get a name, with more names come later."""
 _UNEXPOSED_PATIENCE = 10.0
 """Seconds that a slowness must last before noise is known: such bursts last for some, and more would delay every
 name."""
