@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 _CERTIFICATES = "certificates"
 """First word of the command whose module is imported for it alone."""
 _INTERRUPTED = 130
-"""Exit status after ctrl-C before the task was started or after it has ended, as a shell gives it."""
+"""Exit status after ctrl-C while the task does not run, as a shell gives it."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 """Defaults for a program that runs alone: the agent stands in front of its command, and is as little in the way."""
 

@@ -19,7 +19,7 @@ _GLANCE = 0.1
 
 
 class SoleAgentError(TfscaleError):
-    """A reason for which the agent cannot have a task's state."""
+    """A reason for which the agent cannot own a task's state."""
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Numbers, units and names as text for people: the sentences of diagnoses and the cells of the console.
 
-Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy. Text of others is made fit for a terminal:
-control sequences of a log would colour the screen or move its cursor.
+Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy. Text of other programs is made fit for a
+terminal: control sequences of a log would colour the screen or move its cursor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """Return the text of another program so that it can be printed, cut to `most` characters and three dots."""
+    """Return another program's text as printable text, cut to `most` characters and three dots."""
     return printable(text) if len(text) <= most else f"{printable(text[:most])}..."
 
 
@@ -88,7 +88,7 @@ def times(factor: float) -> str:
 
 
 def step_rate(steps_per_second: float) -> str:
-    """Return steps a second, or for slow ones the time of a step: `12.3 steps/s`, `8.2 s a step`."""
+    """Return steps a second, or the time of a step where steps are slow: `12.3 steps/s`, `8.2 s a step`."""
     return f"{steps_per_second:.3g} steps/s" if steps_per_second >= 0.5 else f"{duration(1 / steps_per_second)} a step"
 
 

@@ -40,7 +40,7 @@ class Intent:
     """True once all tasks of older generations have ended."""
     reason: str
     placement: str = ""
-    """Placement to which the tasks move between their stop and their start, as JSON; empty where they stay."""
+    """Placement to which the tasks move between their stop and their start, as JSON; empty where the tasks stay."""
     restarted_for: str = ""
     """Name of the slow task for whose sake the policy restarts; empty for any other reason."""
 
@@ -70,7 +70,7 @@ class JournalEntry:
     commanded: int = 0
     """Generation of the newest command that the own task was given."""
     budgets: tuple[RestartBudget, ...] = ()
-    """Restarts that are left, by the tasks that restart together."""
+    """Restarts that are left, by the group of tasks that restart together."""
     slow: tuple[str, ...] = ()
     """Tasks that were restarted because they were slow."""
     host_failures: HostFailures = field(default_factory=HostFailures)
@@ -99,7 +99,7 @@ class Journal:
             self.entry = entry
 
     async def check(self) -> None:
-        """Write the entry as it is. Raises JournalError where that fails, so that nothing is begun in vain."""
+        """Write the entry unchanged. Raises JournalError where that fails, so that nothing is begun in vain."""
         async with self._writing:
             await self._put(self.entry)
 

@@ -23,7 +23,7 @@ from tfscale.core.records.task_status import Reason, TaskStatus
 
 _logger = logging.getLogger(__name__)
 _MOST_AHEAD = 1 << 20
-"""Generations by which a request may be ahead of this agent: each is one command to the cluster."""
+"""Generations by which a request may be ahead of this agent: each generation is one command to the cluster."""
 
 
 def _never(_why: str) -> None:
@@ -34,7 +34,7 @@ class LocalTask:
     """The own task as a gang.GangMember: carries out one request at a time.
 
     `free_port` is called before the task starts. `on_over` is called when the task does not run and no start follows: a
-    command has ended it for good, or its start has failed, which the argument tells.
+    command has ended it for good, or, where the argument is true, its start has failed.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LocalTask:
             raise GangError(f"{self._settings.task}: its port {address} is {problem}")
 
     async def _port_problem(self) -> str:
-        """Return what the port is that the task will serve, where it cannot."""
+        """Return why the task's port cannot be served, empty if it can."""
         self._free_port()
         port = served_port(self._settings.cluster, self._settings.task)
         return "" if port is None else await asyncio.to_thread(port_problem, port)

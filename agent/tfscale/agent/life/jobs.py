@@ -1,4 +1,4 @@
-"""Jobs of an agent: tasks of the event loop for which nobody waits, and which end with the agent."""
+"""Jobs of an agent: tasks of the event loop that nobody awaits, cancelled when the agent ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts to reach other tasks and their agents, and how much can be sent to another host."""
+"""Attempts to reach other tasks and their agents, and the rate at which another host can be sent to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tfscale.core.preflight.examination import MOST_TASKS, Contact, Transfer
 _PATIENCE = 3.0
 """Seconds for a connection: TCP repeats a lost request for a connection after 1 s, and again after 2 s more."""
 _AT_ONCE = 32
+"""Connections at a time: the 128 tasks of one request take 12 s at most if none answers."""
 _CHUNK = bytes(1 << 20)
 _MOST_SECONDS = 5.0
 

@@ -24,8 +24,8 @@ _NAMES_PATIENCE = 5.0
 """Seconds for all names of the cluster's hosts."""
 _NAMES_AT_ONCE = 8
 MOST_SECONDS = 180.0
-"""Seconds for which an agent listens in its task's place: a round through 1,000 agents that answer takes 13 s, and one
-through many that do not two minutes."""
+"""Seconds for which an agent listens in its task's place: a round through 1,000 answering agents takes 13 s, a round
+through many silent agents two minutes."""
 
 
 class Examiner:
@@ -68,7 +68,7 @@ class Examiner:
                 self.vacate()
 
     def vacate(self) -> None:
-        """Free the task's port, as its start needs it."""
+        """Free the task's port for the task's start."""
         sink, self._in_place = self._in_place, None
         _close(sink)
 
@@ -129,7 +129,7 @@ def _disk(purpose: str, path: Path) -> FolderSpace:
 
 
 def _listen(port: int) -> tuple[Sink | None, str]:
-    """Return a listener on a port, else what that port is."""
+    """Return a listener on a port, else why the port cannot be served."""
     try:
         return Sink(port), ""
     except OSError as error:

@@ -7,7 +7,8 @@ from pathlib import Path
 from tfscale.agent.process.kernel_file import KernelFile
 
 _REFRESH = 5.0
-"""Seconds after which the group of a process is looked up again: nobody moves a task that is frozen a moment later."""
+"""Seconds after which the group of a process is looked up again: processes are not moved just before they are
+frozen."""
 
 
 class FrozenGroup:

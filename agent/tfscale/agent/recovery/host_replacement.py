@@ -49,7 +49,7 @@ class HostReplacement:
         return {host: why} if why else {}
 
     async def begin(self, incident: Incident, reason: Reason, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin the restart that places tasks on other hosts, if it is due; return None where tasks stay.
+        """Begin the restart that places tasks on other hosts, if it is due; return None where no task moves.
 
         Raises what Gang.move raises.
         """

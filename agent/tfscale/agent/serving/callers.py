@@ -61,7 +61,7 @@ class Callers:
         return Caller(f"{name} ({role})" if role is not None else f"{name} (no role)", role)
 
     def refusal(self, what: str, needed: CallerRole, caller: Caller) -> str:
-        """Return why a caller may not do this, and what to do."""
+        """Return why a caller may not make the call, and what to do."""
         if self._has_tls:
             return (
                 f"{what} needs the role {needed}, and the certificate is that of {caller.who}: make one with "

@@ -22,9 +22,9 @@ class SocketLost(TfscaleError):
 
 
 class ReportServer:
-    """Server that keeps its socket: logind removes the folder of a session, with all in it, at the last logout.
+    """Server that restores its socket: logind removes the folder of a session, with all files, at the last logout.
 
-    `elsewhere` returns a path at which a socket can be made. Raises a TfscaleError where there is none.
+    `elsewhere` returns a path at which a socket can be made, and raises a TfscaleError without one.
     """
 
     def __init__(self, path: Path, reports: ProbeReports, elsewhere: Callable[[], str]) -> None:
@@ -35,7 +35,7 @@ class ReportServer:
         self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Serve the socket, elsewhere if it cannot be made where it was. Raises a TfscaleError if it cannot at all."""
+        """Serve the socket, elsewhere if its place cannot be used. Raises a TfscaleError if no place can."""
         try:
             self._serve()
         except SocketLost as error:

@@ -32,7 +32,7 @@ class StateFile:
             os.posix_fallocate(spare.fileno(), 0, _SPARE)
 
     def write(self, text: bytes, *, is_last: bool) -> None:
-        """Replace the state; the last one must outlive a crash of the machine."""
+        """Replace the state; the last state must outlive a crash of the machine."""
         try:
             with _private(self._path + ".new") as file:
                 file.write(text)

@@ -1,6 +1,6 @@
 """Frames from the one agent to its many watchers.
 
-A watcher that is too slow loses its oldest frames, and is told how many; the agent never waits for it.
+A watcher that is too slow loses its oldest frames, and gets their number; the agent never waits for a watcher.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tfscale.core.records.frame import Farewell
 from tfscale.core.records.milestone import Milestone
 
 RECENT = 60
-"""Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
+"""Most frames in the snapshot of a new watcher, and in a watcher's queue: a minute."""
 MILESTONES = 1000
 """Most milestones that are remembered (0.3 MB): a task that is restarted each minute is remembered for five hours."""
 PIECE = 32 << 10
-"""Bytes of a piece of the past: some ten frames, so that a console reads few messages, and a thousand agents' pieces
-that wait in it take 32 MB."""
+"""Bytes of a piece of the past: some ten frames, so that a console reads few messages, and the waiting pieces of a
+thousand agents take 32 MB."""
 CLOCK_SET = 0.5
 """Seconds by which a clock of the host has moved against one that nobody sets: it was set. NTP turns a clock by half a
 millisecond a second at most; what is set by less puts no frame in another second."""
@@ -55,7 +55,7 @@ class Watcher:
         self._ready.set()
 
     def pieces(self) -> Iterator[list[EncodedFrame]]:
-        """Give the kept frames, some `PIECE` bytes at a time; iterating gives those after them.
+        """Yield the kept frames as pieces of about `PIECE` bytes; iterating the watcher yields later frames.
 
         The host's clock was set between no two frames of a piece.
         """
@@ -85,7 +85,7 @@ class Feed:
     """Distribution of each frame to every watcher."""
 
     def __init__(self, minutes: int, limit: int = RECENT) -> None:
-        """Keep frames for watchers that come late or come back: so many `minutes` of steps and of the newest."""
+        """Keep frames for watchers that come late or come back: `minutes` of frames with steps, and of the newest."""
         self._limit = limit
         self._kept = KeptFrames(60 * minutes)
         self._milestones: deque[Milestone] = deque(maxlen=MILESTONES)
@@ -109,10 +109,10 @@ class Feed:
     def watch(self, since: float | None = None, *, pieces_since: float | None = None) -> Iterator[Watcher]:
         """Register a watcher for as long as the context lasts.
 
-        It first gets the kept frames newer than `since` (Unix seconds), or the newest one if none is newer; with None,
-        those of the last minute. Then it gets every new frame. With `pieces_since`, on `steady_time`, it gets those
-        made after it instead; none of them is `recent`, and those around the last steps come first, however old they
-        are.
+        It first gets the kept frames newer than `since` (Unix seconds), or the newest frame if none is newer; with
+        None, those of the last minute. Then it gets every new frame. With `pieces_since`, on `steady_time`, it first
+        gets the frames made after that moment instead: no kept frame is `recent`, and those around the last steps come
+        first, however old they are.
         """
         in_pieces = pieces_since is not None
         past = self._past(since) if pieces_since is None else self._kept.with_steps(pieces_since)
@@ -131,7 +131,7 @@ class Feed:
         return [milestone for milestone in self._milestones if milestone.at < until]
 
     def close(self, farewell: Farewell | None = None) -> None:
-        """Let every watcher end after the frames that are queued for it."""
+        """Let every watcher end after its queued frames."""
         self.farewell = farewell or Farewell()
         for watcher in self._watchers:
             watcher.close()

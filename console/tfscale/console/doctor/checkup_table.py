@@ -87,7 +87,7 @@ def _reached(checkup: Checkup) -> dict[str, str]:
 
 
 def document(checkup: Checkup, faults: Sequence[Fault]) -> str:
-    """Return all that was found as one JSON object."""
+    """Return the whole checkup as one JSON object."""
     tasks: dict[str, Any] = {}
     for task, answer in checkup.answers.items():
         contacts = [asdict(each) for each in checkup.contacts.get(task, ())]

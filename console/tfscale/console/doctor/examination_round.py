@@ -25,10 +25,12 @@ _EXAMINE = 25.0
 _REACH = 45.0
 """Seconds for 128 tasks and their agents, of which none answers."""
 _AT_ONCE = 128
-"""Agents that are asked at the same time: an agent is asked for a moment, this console for all of them."""
+"""Agents that are asked at the same time: one question takes an agent a moment, but this console answers all of
+them."""
 _CLOCK_TRIES = 3
+"""Readings of a clock, of which the quickest counts: one may be held up on its way."""
 _SENT_FOR = 1.0
-"""Seconds for which a host sends to another one."""
+"""Seconds for which one host sends to another."""
 
 
 class ExaminationRound:

@@ -15,7 +15,7 @@ INBOX_LIMIT = 8192
 class Inbox:
     """Bounded queue of events. Beyond `limit` it drops the oldest frame and counts it, never another event.
 
-    `tap` is called with every event when it arrives, also with one that is dropped later.
+    `tap` is called with every event on arrival, also with one that is dropped later.
     """
 
     def __init__(self, limit: int = INBOX_LIMIT, tap: Callable[[Event], None] | None = None) -> None:

@@ -11,7 +11,7 @@ from tfscale.core.cluster.task import Role
 CONDITIONS = ("finished", "failed", "straggler")
 _TRAINING = (Role.CHIEF, Role.WORKER)
 _SETTLE = 6.0
-"""Seconds to wait for the reason of a failure, which is told 3 s after it while other tasks still live."""
+"""Seconds to wait for the reason of a failure, which comes 3 s after it while other tasks still live."""
 
 
 @dataclass(slots=True)

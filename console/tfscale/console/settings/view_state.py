@@ -36,7 +36,7 @@ class ViewFile:
     def at(cls, path: Path) -> ViewFile:
         """Read the view that the file at `path` keeps.
 
-        A file that is absent or cannot be read keeps nothing: the next change writes it anew.
+        An absent or unreadable file gives an empty view: the next change writes the file anew.
         """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tfscale.core.errors import UsageError
 
 PlacedPath = tuple[str, Path]
-"""A file, with the place that names it: a flag, a variable, a key of the configuration file."""
+"""A file, with the flag, variable or key that names it."""
 
 
 def refuse_overwriting(written: Iterable[PlacedPath], read: Iterable[PlacedPath]) -> None:

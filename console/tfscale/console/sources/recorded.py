@@ -20,7 +20,7 @@ _AHEAD = 64
 
 
 class RecordedSource:
-    """Events as fast as they are taken. Can be run once."""
+    """Events as fast as the caller takes them. Can be run once."""
 
     is_live = False
 
@@ -74,7 +74,7 @@ class Player:
 
     @property
     def damage(self) -> str | None:
-        """Damage of the file, None as far as it was read without one."""
+        """Damage of the file, None where no damage was read so far."""
         return self._recording.damage
 
     @property
@@ -100,13 +100,13 @@ class Player:
         self._is_paused = True
 
     def faster(self, by: int = 1) -> None:
-        """Change the speed by so many steps of `SPEEDS`; slower where negative."""
+        """Change the speed by `by` places in `SPEEDS`; slower where negative."""
         index = SPEEDS.index(self._speed) + by
         self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
         self._restart_clock()
 
     def step(self, seconds: float) -> None:
-        """Go so many seconds on, or back where negative, and pause there."""
+        """Go `seconds` on, or back where negative, and pause there."""
         self.seek(self._at + seconds)
         self.hold()
 

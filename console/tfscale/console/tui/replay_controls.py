@@ -59,7 +59,7 @@ class ReplayControls:
         return f"replay {done} {pace}"
 
     def new_damage(self) -> str | None:
-        """Return the damage of the file, the first time that it is asked for; else None."""
+        """Return the damage of the file, once; else None."""
         if self._is_damage_reported or self.player.damage is None:
             return None
         self._is_damage_reported = True

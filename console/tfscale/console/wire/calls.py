@@ -108,9 +108,9 @@ def stack_text(message: agent_pb2.StackReply) -> str:
 
 
 def watch_request(to: TaskIdentity, since: float, past: float | None = None) -> agent_pb2.WatchRequest:
-    """Ask for the frames after `since`, Unix seconds on the clock of the agent's host.
+    """Return a request for the frames after `since`, Unix seconds on the clock of the agent's host.
 
-    With `past` for those of so many seconds instead; an agent that does not know of it goes by `since`.
+    With `past` it asks for the last `past` seconds instead; an older agent ignores `past` and goes by `since`.
     """
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, past=past, to=_to(to))
 
@@ -135,7 +135,7 @@ def policy_request(
 
 
 def without_request(to: TaskIdentity, hosts: Sequence[str], reason: str) -> agent_pb2.TasksRequest:
-    """Ask for a restart that places the tasks of these hosts on others."""
+    """Return a request for a restart that places the tasks of these hosts on others."""
     return agent_pb2.TasksRequest(without=hosts, reason=reason, to=_to(to))
 
 

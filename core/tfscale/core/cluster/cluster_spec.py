@@ -50,7 +50,7 @@ class Address:
 NOWHERE = Address("127.0.0.1", 0)
 """Address of a task that belongs to no cluster."""
 ALONE_NAME = "alone"
-"""Value of `cluster` in the document of such a task."""
+"""Value of `cluster` in the document of a task without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)

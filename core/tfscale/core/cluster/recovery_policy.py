@@ -51,7 +51,7 @@ class OnHang(StrEnum):
 
 
 class OnStraggler(StrEnum):
-    """Reaction to one worker that makes the others wait, while a console of an operator watches."""
+    """Reaction to a worker that makes the others wait, while an operator's console watches."""
 
     TELL = "tell"
     RESTART = "restart"
@@ -67,13 +67,13 @@ class RecoveryPolicy:
     by_role: Mapping[Role, RestartPolicy]
     """Policy of each role; a role without an entry has `Never`."""
     max_restarts: int = 10
-    """Restarts within `period` after which no other one follows."""
+    """Restarts within `period` after which no further restart follows."""
     period: float = 3600.0
     backoff: float = 2.0
-    """Time up to the first restart; it is doubled with each in a row that brought no progress, up to `most_backoff`."""
+    """Time up to the first restart; it is doubled with each restart in a row without progress, up to `most_backoff`."""
     most_backoff: float = 60.0
     without_progress: int = 3
-    """Most restarts in a row that brought neither a newer checkpoint nor a higher step: no further one follows."""
+    """Most restarts in a row without a newer checkpoint or a higher step; no further restart follows."""
     on_hang: OnHang = OnHang.TELL
     on_straggler: OnStraggler = OnStraggler.TELL
     replace_after: float = 30.0

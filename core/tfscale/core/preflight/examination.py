@@ -61,11 +61,11 @@ class Examination:
     gpus: int
     """GPUs that NVML tells."""
     gpus_seen: int | None = None
-    """GPUs that TensorFlow sees, as the probe has told."""
+    """GPUs that TensorFlow sees, as the probe has reported."""
     visible_devices: str | None = None
     """CUDA_VISIBLE_DEVICES of the task."""
     strategy: str | None = None
-    """Strategy of the program, as the probe has told."""
+    """Strategy of the program, as the probe has reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Contact:
     is_agent: bool
     address: str
     problem: str = ""
-    """Reason why it was not reached."""
+    """Reason why the target was not reached."""
 
 
 @dataclass(frozen=True, slots=True)

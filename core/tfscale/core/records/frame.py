@@ -103,6 +103,6 @@ class Farewell:
     """Last words of an agent that ends."""
 
     task_goes_on: bool = False
-    """True where it leaves a living task to the next agent."""
+    """True where the agent leaves a living task to the next agent."""
     moves: bool = False
     """True if tasks are placed anew: the agent goes on with another task, or as a spare."""

@@ -19,7 +19,7 @@ class ProfileStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileOrder:
-    """Request to a training process to take TensorFlow's profile of itself for so many seconds, into a folder."""
+    """Request to a training process to write TensorFlow's profile of itself for some seconds into a folder."""
 
     number: int
     seconds: float
@@ -35,4 +35,4 @@ class ProfileReport:
     file: str = ""
     """The profile, once it is written."""
     message: str = ""
-    """The reason why it failed."""
+    """Reason of a profile's failure."""

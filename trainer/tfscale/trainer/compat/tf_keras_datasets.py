@@ -1,6 +1,6 @@
 """Distributed data sets without `steps_per_epoch` in tf_keras, as Keras 3 accepts them.
 
-tf_keras 2.21.0 on TensorFlow 2.21.0 refuses them because "DistributedDatasets have no cardinality"; by now they have.
+tf_keras 2.21.0 on TensorFlow 2.21.0 refuses them because "DistributedDatasets have no cardinality", although they have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Input pipeline of plain tf.data: map, cache, shuffle, repeat, batch, [service], prefetch, in this order.
 
-The map comes before the cache, so that the second epoch does without its work: right where it draws nothing at random.
-The cache comes before the shuffle, which else would give every epoch the order of the first.
+The map comes before the cache, so that the second epoch does not repeat its work, which is right for a map without
+randomness. The cache comes before the shuffle, because otherwise every epoch would have the order of the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resumption of a run from its newest checkpoint, after a check that all workers see the same one."""
+"""Resumption of a run from its newest checkpoint, after a check that all workers see the same checkpoint."""
 
 from __future__ import annotations
 

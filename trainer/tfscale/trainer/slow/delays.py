@@ -1,7 +1,7 @@
 """Real delays in a chosen phase of a training step, to show and test the probe and the console.
 
-A program builds its parts through a `Delays`. The delays are ops of the graph that sleep, so they really hold up what
-depends on them.
+A program builds its parts through a `Delays`. The delays are ops of the graph that sleep, so that dependent ops really
+wait.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.tf_internals import get_update_replica_id
 
 _PATIENCE = 1.0
-"""Seconds that a batch waits for its request. The last batches of a pipeline are made ahead and never asked for:
-with a longer wait the program would hang as long at its end, with one below a step's time the delay would be lost."""
+"""Seconds that a batch waits for its request. The last batches of a pipeline are made ahead and never requested:
+with a longer wait the program would hang as long at its end, with a wait below a step's time the delay would be
+lost."""
 
 
 class Delays:
@@ -53,7 +54,7 @@ class Delays:
             time.sleep(delay.seconds)
 
     def input(self, batches: tf.data.Dataset, per_step: float = 1.0) -> tf.data.Dataset:
-        """Return the data set such that each batch is ready only some time after the request for it.
+        """Return the data set such that each batch is ready only some time after its request.
 
         A pipeline makes batches ahead, so a pause while making one would be hidden by the step before. `per_step` is
         the number of batches that a step takes: more where replicas draw their own, less where one batch is split.
@@ -91,7 +92,7 @@ class Delays:
         return [Host()] if self._is_used else []
 
     def model(self, model: Any) -> Any:
-        """Return the model behind a layer that notes when a replica begins to compute: a factor is of that time."""
+        """Return the model behind a layer that takes the begin of each replica's computing: a factor counts from it."""
         if not self._is_used:
             return model
         delays = self

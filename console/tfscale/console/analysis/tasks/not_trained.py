@@ -1,4 +1,4 @@
-"""Tasks that ended well without a single step, for a reason known to the probe, such as missing GPUs."""
+"""Tasks that ended well without a single step, for a reason that the probe knows, such as missing GPUs."""
 
 from __future__ import annotations
 

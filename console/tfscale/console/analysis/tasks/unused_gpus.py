@@ -20,12 +20,12 @@ def unused_gpus(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 
 def _trains(task: ObservedTask) -> bool:
-    """Decide whether the task's own steps were measured; a coordinator's are those of its workers."""
+    """Decide whether the task's own steps were measured; a coordinator's steps are its workers'."""
     return task.meets and task.running and task.progressed is not None and task.coordinator is None
 
 
 def _usual(numbers: Sequence[int]) -> int:
-    """Return the number of GPUs that most tasks use, the larger one where that is not clear."""
+    """Return the number of GPUs that most tasks use, the larger number where no number is most."""
     return max(Counter(numbers).items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
 
 

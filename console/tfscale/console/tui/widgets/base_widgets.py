@@ -23,7 +23,7 @@ class SnapshotWidget(AppearanceWidget):
 
 
 class SnapshotLines(SnapshotWidget):
-    """Widget whose height follows its content; the screen is laid out anew only if the number of lines changes."""
+    """Widget whose height follows its content; the screen is laid out anew only when the number of lines changes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ class Announcement:
         """True after a warning that no folder takes the announcement."""
 
     def keep(self) -> None:
-        """Write the file, again if it was removed: at the last logout a session's folder is, with all in it."""
+        """Write the file, again if it was removed: the last logout of a session removes its folder."""
         if self._path is not None and self._path.exists():
             return
         self.end()
@@ -102,7 +102,7 @@ class Announcement:
 
 @contextlib.contextmanager
 def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Announcement]:
-    """Announce this agent for as long as the block lasts; without a private folder with room nobody is told of it."""
+    """Announce this agent for as long as the block lasts; without a private folder with room it is not announced."""
     announcement = Announcement(agent, environment)
     announcement.keep()
     try:

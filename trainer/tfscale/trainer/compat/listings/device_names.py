@@ -28,7 +28,7 @@ def repair_names(tensorflow: Any) -> None:
 
 
 def _logical(match: re.Match[str]) -> str:
-    """Return the name of the physical device as a logical one: only visible devices are counted there."""
+    """Return the logical name of a physical device: logical names count only visible devices."""
     kind, index = match[1], int(match[2])
     visible = [device.name for device in tf.config.get_visible_devices(kind)]
     place = visible.index(match[0]) if match[0] in visible else index

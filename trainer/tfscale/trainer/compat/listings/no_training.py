@@ -14,7 +14,7 @@ _asked_in_vain = False
 
 
 def watch(tensorflow: Any) -> None:
-    """Notice whether the script asks for GPUs where there are none; TensorFlow itself asks in another way."""
+    """Watch whether the script asks for GPUs on a host without any; TensorFlow's own question is not counted."""
     for module, name in (
         (tensorflow.config, "list_physical_devices"),
         (tensorflow.config, "list_logical_devices"),

@@ -32,7 +32,7 @@ def instead_of(module: str, name: str) -> str | None:
 
 
 def _public(module: str) -> str | None:
-    """Return the name of a module as scripts write it, None for a module that is neither TensorFlow's nor Keras's."""
+    """Return the public name of a module of TensorFlow or Keras, None for any other module."""
     for prefix, written in _PREFIXES:
         if module == prefix or module.startswith(f"{prefix}."):
             return written + module[len(prefix) :].replace(".v2", "")

@@ -22,7 +22,7 @@ class CompiledRuns:
         self.are_seen |= run.unsplit
 
     def as_traced(self, key: Hashable, run: TracedRun) -> TracedRun:
-        """Return the run as it was observed when its function was traced, now or earlier, and begun as it is now.
+        """Return the run as observed when its function was traced, now or earlier, with the begin of now.
 
         `key` identifies the function.
         """

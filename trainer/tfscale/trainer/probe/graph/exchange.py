@@ -39,7 +39,7 @@ class Exchange:
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     first: list[tuple[tf.Tensor, tf.Operation]] = field(default_factory=list)
-    """Fetched variables that the graph has not changed before, each with an op that uses the variable."""
+    """Fetched variables that the graph has not changed before, each with an op that uses it."""
 
     def __bool__(self) -> bool:
         return bool(self.pulled or self.pushed)

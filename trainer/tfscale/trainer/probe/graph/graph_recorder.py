@@ -1,4 +1,4 @@
-"""Recorder of calls in a graph that is being traced: it puts stamps before and after each."""
+"""Recorder of calls in a graph during its trace: it puts stamps before and after each call."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class GraphRecorder:
             self._writer.write_later(self._sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _end_input(self, begun: _Begun, result: Any) -> Any:
-        """Stamp the end of the input, and return the batch such that it is used only after this stamp."""
+        """Stamp the end of the input, and return the batch so that its use waits for this stamp."""
         made = _made_in(begun.stamp.graph, result)
         end = begun.buffer.stamp(made, carrier=next(iter(made), None))
         begun.site.examples, more = count_examples(result)

@@ -1,4 +1,4 @@
-"""Line that says what to do if no TPU answers, printed after the long trace of TensorFlow's error."""
+"""Line of advice for a TPU that does not answer, printed after the long trace of TensorFlow's error."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class _Fit:
     model: Any = None
     is_over: bool = False
     is_read: bool = False
-    """True once the last state of the training was read: nothing more is reported of it."""
+    """True once the last state of the training was read, after which nothing is reported."""
 
     @property
     def optimizer(self) -> Any:
@@ -43,7 +43,7 @@ class _Fit:
 
 
 class Progress:
-    """References that hooks leave to the probe's thread, which reads the numbers: a hook would wait for them."""
+    """References from hooks to the probe's thread, which reads the numbers: a hook would wait for them."""
 
     def __init__(self) -> None:
         self._fit: _Fit | None = None

@@ -41,14 +41,14 @@ def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
 
 
 class Member(NamedTuple):
-    """Span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+    """Span's part of a row: `width` numbers, those of begin, end and amount that it has."""
 
     site: Site
     width: int
 
 
 class Places(NamedTuple):
-    """Places of a span's numbers in a row; `amount` is 0 where it has none."""
+    """Places of a span's numbers in a row; `amount` is 0 without one."""
 
     begin: int
     end: int

@@ -18,9 +18,9 @@ class NonFinite(NamedTuple):
     at: float
     replica: int
     variables: int
-    """Number of variables whose gradients were not."""
+    """Number of variables with such gradients."""
     checked: int
-    """Number of variables whose gradients were checked."""
+    """Number of checked variables."""
     first: str = ""
     """Name of the first variable whose gradient was not finite."""
 

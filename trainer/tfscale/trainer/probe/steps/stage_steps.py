@@ -16,7 +16,7 @@ _KEPT = 10_000
 class StageSteps:
     """Steps of each stage. A step ends for all stages at once, when the last stage has ended its last pass.
 
-    `compute` is a stage's time in passes, `input` its time without one from the first pass of any stage to the last:
+    `compute` is a stage's time in passes, `input` its time without a pass from the first pass of any stage to the last:
     it waits for a neighbour. The rest is the time of all stages between the passes of two steps, `update` and `host`.
     """
 

@@ -16,8 +16,8 @@ Interval = tuple[float, float]
 class Timeline:
     """Walk along the edges of a step. An unknown edge (NaN) leaves the phases on both of its sides unknown.
 
-    `waits` are reductions and count as time in `reduce` wherever they fall; `pauses` are what else the process did.
-    Neither is part of the phase around it. All times are Unix seconds.
+    `waits` are reductions and count as time in `reduce` wherever they fall; `pauses` are the process's other
+    activities. Neither is part of the phase around it. All times are Unix seconds.
     """
 
     start: float

@@ -23,7 +23,7 @@ from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
 
 _WIDTHS = (9, 7, 5, 3, 2)
-"""Terminal cells for one cell of the map: the widest with which all tasks or GPUs are visible is used."""
+"""Terminal cells for a cell of the map: the widest that leaves all tasks or GPUs visible is used."""
 _WITH_VALUE = 7
 """Width of a map cell, in terminal cells, from which on the cell shows its value."""
 _FAR = 1_000_000

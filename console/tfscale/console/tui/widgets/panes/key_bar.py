@@ -35,7 +35,7 @@ class KeyBar(AppearanceWidget):
         self.set_reactive(KeyBar.keys, keys)
 
     def render(self) -> Text:
-        """Draw as many keys as fit, and always the last one."""
+        """Draw as many keys as fit, and always the last."""
         *keys, last = self.keys or (("", ""),)
         room = self.size.width - sum(map(len, last)) - 1
         text = Text(no_wrap=True, overflow="crop")

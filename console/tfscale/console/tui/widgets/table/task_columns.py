@@ -1,4 +1,4 @@
-"""Columns of the task table: value and cell of each, and how it is sorted, filtered and summed."""
+"""Columns of the task table: value and cell of each, and its sorting, filtering and summing."""
 
 from __future__ import annotations
 
