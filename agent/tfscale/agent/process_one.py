@@ -22,7 +22,7 @@ _OF_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP}
 
 
 def go_on_as_child() -> None:
-    """Return in a child of this process, which itself becomes its parent for good, and ends with its status."""
+    """Return in a child of this process; the process itself becomes its parent for good, and ends with its status."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OWN)
     child = os.fork()
     if child == 0:

@@ -130,7 +130,7 @@ class Clue:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """(host, port) of the peer that cannot be reached, by the line; None if the line names none."""
+        """(host, port) of the unreachable peer in the line; None if the line names none."""
         match = _ADDRESS.search(self.line)
         return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
@@ -172,7 +172,7 @@ def _apart(lines: Sequence[str]) -> list[str]:
 
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of the last start, without the agent's own lines: the exit status has their content."""
+    """Return the lines of the last start, without the agent's own lines, which only repeat the exit status."""
     starts = [row for row, line in enumerate(lines) if line.startswith(OWN) and ": ended with " not in line]
     rest = lines[starts[-1] + 1 :] if starts else lines
     return [line for line in rest if not line.startswith(OWN)]

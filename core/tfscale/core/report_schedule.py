@@ -23,7 +23,7 @@ SLOTS = 8
 
 
 def until_next(now: float, position: int) -> float:
-    """Return the seconds from the Unix time `now` to the next frame of the agent at this position in its cluster."""
+    """Return the seconds from the Unix time `now` to the next frame of the agent at `position` in its cluster."""
     return until_offset(now, PERIOD * (position // AGENTS_PER_SLOT % SLOTS) / SLOTS, PERIOD)
 
 

@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)
 
 
 def printable(text: str) -> str:
-    """Return the text without control sequences, and with a space for each other character that cannot be printed."""
+    """Return the text without control sequences, with a space for each other unprintable character."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else " " for char in _ESCAPES.sub("", text))
@@ -64,7 +64,7 @@ def step_time(seconds: float | None) -> str:
 
 
 def elapsed(seconds: float | None) -> str:
-    """Return the time since something began in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
+    """Return the time since an event in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
     if seconds is None:
         return UNKNOWN
     total_seconds = max(0, int(seconds))
@@ -78,7 +78,7 @@ def elapsed(seconds: float | None) -> str:
 
 
 def elapsed_briefly(seconds: float) -> str:
-    """Return the time since something began, cut to its largest unit: `12 s`, `3 m`."""
+    """Return the time since an event, cut to its largest unit: `12 s`, `3 m`."""
     return " ".join(elapsed(seconds).split()[:2])
 
 

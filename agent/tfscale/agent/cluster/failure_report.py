@@ -60,11 +60,11 @@ class Verdict:
     words: str = ""
     """Fate of the task; empty while that is not decided."""
     seconds: float | None = None
-    """Time until its restart."""
+    """Time until the task's restart."""
     is_final: bool = False
     """True where the task is left as it is, and its failure need not be reported again."""
     gave_up: bool = False
-    """True where that is because its restarts are spent, or bring nothing."""
+    """True where the task is left because its restarts are spent, or bring nothing."""
 
 
 def shortened(status: TaskStatus) -> TaskStatus:

@@ -72,7 +72,7 @@ class GangMember(Protocol):
     """
 
     async def check(self, generation: int, is_start: bool, /) -> None:
-        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing."""
 
     async def fence(
         self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
@@ -93,10 +93,10 @@ class Placer(Protocol):
     """Way in which a gang moves to another placement."""
 
     async def hand_over(self, placement: str, reason: Reason, /) -> None:
-        """Tell all agents the placement. Raises a TfscaleError."""
+        """Send the placement to all agents. Raises a TfscaleError."""
 
     def follow(self) -> None:
-        """Go on in the placement that was handed over last: this gang gives no command any more."""
+        """Go on in the placement that was last sent: this gang gives no further commands."""
 
 
 class Gang:
@@ -212,7 +212,7 @@ class Gang:
         await self._cancel("the agent ends")
 
     async def _written_down(self) -> None:
-        """Wait for a command of which only the end has to be written: its tasks run already."""
+        """Wait for a command whose tasks run already, and whose end only has to be written down."""
         ending = self._operation
         if ending is not None and ending.is_settled:
             await ending.carried_out.wait()

@@ -21,7 +21,7 @@ from tfscale.core.records.task_status import Reason
 _VERSION = 1
 """Version of the file. Fields that a reader does not know are ignored."""
 MOST_GENERATIONS = 1 << 53
-"""Newest generation there may be: every program that reads numbers of JSON reads these alike."""
+"""Largest generation: all programs that read JSON numbers read it alike."""
 
 
 class JournalError(TfscaleError):
@@ -52,7 +52,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Everything that must survive an agent. A number of 0 means: none so far."""
+    """Everything that must survive an agent. A number of 0 means none so far."""
 
     generation: int = 0
     """Newest generation that this agent has issued or accepted; requests with an older one are refused."""

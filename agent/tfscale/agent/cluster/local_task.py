@@ -61,7 +61,7 @@ class LocalTask:
         """Path of the socket on which the task reports: the adopted task's, else a new one."""
 
     async def adopt(self) -> TaskStatus:
-        """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
+        """Adopt the task of the last agent; after a clean end, only a shim left by mistake."""
         entry = self._journal.entry
         wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
         status = await self._supervisor.adopt(*wanted, any_command=self._settings.adopt)
@@ -159,7 +159,7 @@ class LocalTask:
         return self._supervisor.status
 
     def hand_over(self) -> None:
-        """Leave the task to the next agent; a start that has not begun is its matter, too."""
+        """Leave the task to the next agent, including a start that has not begun."""
         self._leaving = True
 
     async def drain(self, reason: str = "its agent was asked to end") -> None:

@@ -1,4 +1,4 @@
-"""Restarts that a training has left: how many within a period, how many in a row without progress. Pure."""
+"""Restarts that a training has left: within a period, and in a row without progress. Pure."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Listeners:
     on_status: Callable[[TaskStatus], None]
     on_verdict: Callable[[], None]
     on_over: Callable[[bool], None]
-    """Called when the task does not run and no start follows; the argument tells whether its start has failed."""
+    """Called when the task does not run and no start follows; the argument is true where its start has failed."""
     on_failed_command: Callable[[], None]
 
 

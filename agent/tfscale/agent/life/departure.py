@@ -75,7 +75,7 @@ class Departure:
             self.asked.set()
 
     def leave_unwatched(self) -> None:
-        """Leave if the agent is to end unwatched, and its task has ended. Called once a second."""
+        """Leave if the agent is to end without consoles, and its task has ended. Called once a second."""
         now, parts = time.monotonic(), self._parts
         if not self._settings.exit_unwatched:
             return

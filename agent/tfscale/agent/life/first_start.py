@@ -27,7 +27,7 @@ class FirstStart:
         self._parts, self._settings, self._jobs, self._departure = parts, parts.settings, jobs, departure
 
     async def adopt(self) -> TaskStatus:
-        """Return the status of the task that an earlier agent left; PENDING where there is none.
+        """Return the status of the task that an earlier agent left; PENDING without one.
 
         The journal has first to know the placement in which this agent holds its task: the command that made that
         placement has been carried out.
@@ -73,7 +73,7 @@ class FirstStart:
         return is_older and self._settings.task.role in MOVABLE
 
     def _log_earlier_start(self, status: TaskStatus, cold: bool) -> None:
-        """Log that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
+        """Log that an earlier agent's task runs, or has ended meanwhile, in place of its missing output."""
         log, is_alive = self._settings.files.log, self._parts.supervisor.alive
         if is_alive and self._settings.show_output:
             _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)

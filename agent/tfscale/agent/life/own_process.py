@@ -84,7 +84,7 @@ class OwnProcess:
         self._catch_signals()
 
     def fail(self, status: int) -> None:
-        """Count an agent that has ended with an error; before all are ready, none begins."""
+        """Count an agent that has ended with an error; if not all agents are ready, none begins."""
         self.ended(status, time.time())
         self._decided.set()
 

@@ -53,7 +53,7 @@ def spare_name(settings: AgentSettings) -> str:
 
 
 async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
-    """Run a daemon, and return its exit status. Nothing is awaited between two: no signal comes in between."""
+    """Run a daemon, and return its exit status. Nothing is awaited between two daemons: no signal comes there."""
     begun(life)
     return await life.run()
 

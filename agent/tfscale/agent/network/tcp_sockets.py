@@ -36,7 +36,7 @@ _TCP_INFO = struct.Struct("=8B 24I 4Q 6I 4Q 2I 2Q I")
 _RETRANSMITS, _APP_LIMITED, _SND_MSS, _UNACKED, _LAST_ACK_RECV, _RTT, _TOTAL_RETRANS = 2, 7, 10, 12, 20, 23, 31
 _BYTES_ACKED, _BYTES_RECEIVED, _NOTSENT_BYTES, _DATA_SEGS_OUT, _DELIVERY_RATE = 34, 35, 38, 41, 42
 _BUSY_TIME, _RWND_LIMITED, _DSACK_DUPS = 43, 44, 50
-"""Places of its fields."""
+"""Places of these fields in `tcp_info`."""
 
 
 @dataclass(frozen=True, slots=True)

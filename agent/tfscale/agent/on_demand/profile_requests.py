@@ -44,7 +44,7 @@ class ProfileProgress:
 
 
 class Profiler:
-    """Link between the callers of `profile` and the process that captures."""
+    """Link between the callers of `profile` and the process that takes it."""
 
     def __init__(self) -> None:
         self._orders: asyncio.Queue[ProfileOrder] | None = None

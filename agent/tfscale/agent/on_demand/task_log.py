@@ -118,7 +118,7 @@ class _LineReader:
         self.file, self._rest = file, b""
 
     def skip_to_last(self, size: int) -> bool:
-        """Skip all but the last `size` bytes; return whether anything was skipped, so that a line may be cut."""
+        """Skip all but the last `size` bytes; return whether bytes were skipped, so that the first line may be cut."""
         skipped = self.file is not None and os.fstat(self.file.fileno()).st_size > size
         if skipped and self.file is not None:
             self.file.seek(-size, os.SEEK_END)
@@ -136,7 +136,7 @@ class _LineReader:
         return [_as_shown(line) for line in lines]
 
     def next_lines(self) -> list[str]:
-        """Return the lines of the next read that has any; none at the end of the file."""
+        """Return the lines of the next read with any; none at the end of the file."""
         while (lines := self.read()) is not None:
             if lines:
                 return lines

@@ -23,7 +23,7 @@ from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
 _LOOK = 10.0
-"""Seconds between two looks at seats that do not know the placement of now."""
+"""Seconds between two looks at seats with an older placement."""
 _MOST_UNFIT = 3
 """Agents that a refusal names, each with the reason why it can hold no task."""
 _STABLE = 3
@@ -128,7 +128,7 @@ class Mover:
         self._seat.leave()
 
     async def keep(self) -> None:
-        """Tell agents that come back where tasks are placed, and let the gang grow; for as long as this agent leads."""
+        """Send the placement to agents that come back, and let the gang grow; for as long as this agent leads."""
         while True:
             try:
                 await self._tell_the_others()
@@ -189,7 +189,7 @@ class Mover:
                 self._informed.add(seat)
 
     async def _go_on_without_missing(self) -> None:
-        """Begin a restart without the agents that were to take a task, and have not been there since for a while."""
+        """Begin a restart without agents that were to take a task but have been absent for a while."""
         missing = self._seat.missing = self._seat.missing - self._informed
         self._missed = self._missed + 1 if missing and self._is_running() else 0
         if self._missed >= _STABLE:

@@ -82,13 +82,13 @@ async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> 
 
 
 def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placement | None:
-    """Return the newest placement that any of these seats knows, None where none can be read."""
+    """Return the newest placement that any of these seats knows, None without a readable one."""
     known = placements({report.placement for report in reports}, spec).values()
     return max(known, key=lambda placement: placement.order, default=None)
 
 
 def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:
-    """Return the placements in these texts; most texts are equal, and parsing that of a thousand tasks takes 15 ms."""
+    """Return the placements in these texts, most of which are equal: parsing a thousand tasks takes 15 ms."""
     known = {}
     for text in texts:
         with contextlib.suppress(PlacementError):  # of an agent with another cluster file, which says so itself

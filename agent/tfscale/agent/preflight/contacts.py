@@ -53,7 +53,7 @@ async def _why_not_reached(address: Address) -> str:
 
 
 async def send(host: str, port: int, seconds: float) -> Transfer:
-    """Send to a port that takes all, for so long, and wait until all has arrived. Raises UsageError."""
+    """Send to a port that takes all data, for `seconds`, and wait until they have arrived. Raises UsageError."""
     if not 0 < seconds <= _MOST_SECONDS:
         raise UsageError(f"{seconds:g} seconds: give more than 0, and at most {_MOST_SECONDS:g}")
     return await asyncio.to_thread(_send, host, port, seconds)

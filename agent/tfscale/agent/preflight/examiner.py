@@ -50,7 +50,7 @@ class Examiner:
 
     @contextlib.asynccontextmanager
     async def examine(self, receives: bool) -> AsyncIterator[Examination]:
-        """Examine the host, and listen in the place of a task that does not live until the context ends."""
+        """Examine the host, and listen in the place of an ended task until the context ends."""
         own: Sink | None = None
         self._askers += 1
         try:
@@ -73,7 +73,7 @@ class Examiner:
         _close(sink)
 
     async def _stand_in(self) -> str:
-        """Listen on the port of a task that does not live; return the problem where the port cannot be had."""
+        """Listen on the port of an ended task; return the problem where the port cannot be had."""
         port = served_port(self._settings.cluster, self._settings.task)
         if port is None or self._task_lives() or self._in_place is not None:
             return ""
@@ -142,7 +142,7 @@ def _close(sink: Sink | None) -> None:
 
 
 async def resolved_names(spec: ClusterSpec) -> tuple[ResolvedName, ...]:
-    """Resolve the names of all hosts of the cluster that are no addresses."""
+    """Resolve all host names of the cluster."""
     hosts = dict.fromkeys(at.host for at in (*spec.tasks.values(), *spec.agents.values()) if not _is_literal(at.host))
     limit, deadline = asyncio.Semaphore(_NAMES_AT_ONCE), asyncio.get_running_loop().time() + _NAMES_PATIENCE
 

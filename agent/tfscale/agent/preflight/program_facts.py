@@ -69,7 +69,7 @@ def program_facts(command: Sequence[str], folder: str | None, environment: Mappi
 
 
 def _parts(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the Python that runs a command, and the script: both empty where there is none.
+    """Return the Python that runs a command, and the script; both empty without one.
 
     The Python may stand behind other programs (`nice -n 5 python train.py`), or in the first line of the script.
     """

@@ -42,7 +42,7 @@ class BlockedThreadsWatch:
         self._since: dict[_Waiting, float] = {}
 
     def sample(self, now: float, pids: Iterable[int], *, goes_on: bool = False) -> BlockedThreads:
-        """Return the threads of these processes that have not gone on for a while; `now` is of any steady clock.
+        """Return the threads of these processes that have been blocked for a while; `now` is of any steady clock.
 
         `goes_on` tells that the task makes steps.
         """

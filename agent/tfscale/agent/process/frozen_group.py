@@ -30,7 +30,7 @@ class FrozenGroup:
         return any(_tells_frozen(file.read_if_there()) for file in self._files)
 
     def _paths(self, pid: int) -> list[Path]:
-        """Return the files that tell whether the group is frozen: in both versions also because a group above is."""
+        """Return the files that tell whether the group is frozen, also because of a group above it."""
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:

@@ -18,7 +18,7 @@ class KernelFile:
         self._close: weakref.finalize[..., KernelFile] | None = None
 
     def read(self) -> bytes:
-        """Return the contents of this moment. Raises OSError; the next call opens the file again then."""
+        """Return the present contents. Raises OSError; the next call then opens the file again."""
         if self._close is None:
             self._number = os.open(self._path, os.O_RDONLY)
             self._close = weakref.finalize(self, os.close, self._number)

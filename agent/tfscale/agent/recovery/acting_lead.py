@@ -44,7 +44,7 @@ _KEPT = 3.0
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()
-"""Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
+"""Decision made elsewhere: the tasks run, a command has come, or a lower agent answers."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 

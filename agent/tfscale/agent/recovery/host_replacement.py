@@ -28,7 +28,7 @@ class HostReplacement:
         self._spec, self._policy, self._journal, self._mover = spec, policy, journal, mover
 
     def due_in(self, incident: Incident) -> float | None:
-        """Return the seconds until tasks are placed without the hosts that hinder their restart, None for never."""
+        """Return the seconds until tasks are placed without the hosts that prevent their restart, None for never."""
         if self._mover is None or incident.troubled is None:
             return None
         now = asyncio.get_running_loop().time()

@@ -31,7 +31,7 @@ class Incident:
     tries: int = 0
     """Tries in a row to restart its tasks that could not begin."""
     trouble: str = ""
-    """Reason for which the last of these could not."""
+    """Reason why the last of these tries could not begin."""
     troubled: float | None = None
     """Time on the loop's clock since which the tasks could not be restarted, None while nothing hinders a restart."""
     move_tried: float | None = None
@@ -48,7 +48,7 @@ class Incident:
 
     @property
     def generation(self) -> int:
-        """Newest generation that this incident is about: a later command has taken its tasks along."""
+        """Newest generation of this incident, after a later command for its tasks."""
         return max(self.launched, self.failed)
 
     @property

@@ -26,7 +26,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
 GAVE_UP = 93
-"""Exit status of an agent that ends with its task where no other restart follows: as NVIDIA's `do not requeue`."""
+"""Exit status of an agent that ends with its task without a further restart: NVIDIA's `do not requeue`."""
 
 _MOST_WORDS = 400
 """Characters of a verdict that are shown."""
@@ -87,12 +87,12 @@ class TaskRecovery:
 
     @property
     def acting(self) -> ActingLead | None:
-        """The place of reports from other agents; None where the cluster file says nothing of recovery."""
+        """Receiver of other agents' reports; None where the cluster file says nothing of recovery."""
         return self._acting if self._is_on else None
 
     @property
     def stragglers(self) -> StragglerRestarts | None:
-        """The place of consoles' requests by the policy `on_straggler`; None without `[recovery]`."""
+        """Receiver of consoles' requests by the policy `on_straggler`; None without `[recovery]`."""
         return self._stragglers if self._is_on else None
 
     @property

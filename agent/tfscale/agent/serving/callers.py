@@ -51,7 +51,7 @@ class Callers:
         return Caller(self._stranger, None)
 
     def _certified(self, facts: Mapping[str, Iterable[bytes]]) -> Caller:
-        """Return whom the certificate names. `facts` are gRPC's about the connection."""
+        """Return the caller that the certificate names. `facts` are gRPC's about the connection."""
         uris = [uri.decode(errors="replace") for uri in facts.get("peer_uri", ())]
         names = [*facts.get("x509_common_name", ()), *facts.get("x509_subject_alternative_name", ())]
         name = bounded(next(iter(names), b"without a name").decode(errors="replace"), _MOST_NAME)

@@ -28,7 +28,7 @@ class CertificateWatch:
         """Monotonic time at which the log last had it that the certificate ends."""
 
     def look(self) -> None:
-        """Look whether the files have changed, and tell of a certificate that ends soon. Called each second."""
+        """Look whether the files have changed, and report a certificate that ends soon. Called each second."""
         if self._certificates is None:
             return
         now = time.monotonic()

@@ -29,7 +29,7 @@ from tfscale.core.wire.convert import WireError, read_by
 
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
-"""Refused callers and strangers of which the log tells as a warning, once each: a console asks again every second."""
+"""Refused callers and strangers that are logged as a warning, once each: a console asks again every second."""
 SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME)
 """Names of the services whose calls the gatekeeper checks."""
 _Context = grpc.aio.ServicerContext[Any, Any]

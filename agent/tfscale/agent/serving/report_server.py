@@ -42,7 +42,7 @@ class ReportServer:
             self._move(str(error))
 
     async def keep(self) -> None:
-        """Serve anew if the socket was removed; processes that are connected stay so. Raises a TfscaleError."""
+        """Serve anew if the socket was removed; connected processes stay connected. Raises a TfscaleError."""
         if not self.path.is_socket():
             await self._close()
             self._move(f"{self.path} was removed, as at a logout")

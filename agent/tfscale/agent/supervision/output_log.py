@@ -50,11 +50,11 @@ class OutputLog:
         self.write(f"{before}--- tfscale: {now} {text}{after}\n".encode(errors="backslashreplace"))
 
     def skip(self, size: int) -> None:
-        """Have the log say where bytes are missing that were never given to `write`."""
+        """Have the log mark the place of bytes that `write` never got."""
         self._gap += size
 
     def _place_to_cut(self, data: bytes) -> int | None:
-        """Return how many bytes go to the old file: up to a line's end, else up to where a bar is drawn anew."""
+        """Return how many bytes go to the old file: up to a line's end, else up to a new state of a bar."""
         if self._begins_line:
             return 0
         if cut := data.find(b"\n") + 1 or data.find(b"\r") + 1:

@@ -73,7 +73,7 @@ _CHUNK = 1 << 16
 _PIPE = 1 << 20
 """Bytes that the task can write before it waits for the shim."""
 _PATIENCE = 5.0
-"""Seconds at the end of the task for a disk that hangs, to take each file's last words."""
+"""Seconds at the end of the task for a hanging disk, to take each file's last words."""
 _FIRST_STATE = 0.5
 """Seconds for a disk to take the first state, by which the next agent finds the task."""
 STATE_VERSION = 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 _SPARE = 1 << 14
-"""Bytes set aside for the last state, which must be written on a full disk, too."""
+"""Bytes set aside for the last state, which must be written to a full disk, too."""
 
 
 class StateFile:

@@ -101,7 +101,7 @@ class Supervisor:
 
     @property
     def _asked_because(self) -> str:
-        """Reason with which this agent has asked the task to end; the reason of its start explains no end."""
+        """Reason with which this agent has asked the task to end; the reason of the start does not count."""
         return "" if self._request is None else self._request[1]
 
     async def start(self, launch: Launch) -> TaskStatus:
@@ -185,7 +185,7 @@ class Supervisor:
             await self._lose()
 
     def _give_up(self, generation: int, attempt: int) -> None:
-        """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
+        """Become LOST: an unknown task may have finished, and a finished run must not begin again."""
         self._begin(generation, attempt, Reason("ended while no agent was there"))
         reason = f"{self._spec.state} is damaged: whether it has finished is not known"
         self.is_end_unknown = True

@@ -105,7 +105,7 @@ def _lost_path(process: StartedProcess, flags: str, site: str) -> str | None:
 
 
 def _flags(command: Sequence[str]) -> str:
-    """Return the letters of Python's own options in its command line."""
+    """Return the letters of the options of Python itself in its command line."""
     letters = ""
     words = iter(command[1:])
     for word in words:

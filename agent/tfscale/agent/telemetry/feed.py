@@ -98,7 +98,7 @@ class Feed:
         return bool(self._watchers)
 
     def publish(self, frame: EncodedFrame, state: Milestone | None = None) -> None:
-        """Give a frame to every watcher, and keep the frame; a new `state` of the task is remembered for longer."""
+        """Give a frame to every watcher, and keep it; a new `state` of the task is remembered for longer."""
         if state is not None and state.is_change(self._milestones[-1] if self._milestones else None):
             self._milestones.append(state)
         self._kept.append(frame)

@@ -88,7 +88,7 @@ class _XidErrors:
             ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
     def collect(self) -> None:
-        """Read the events that are there, without waiting."""
+        """Read the waiting events."""
         while self._events is not None:
             event = ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
             if event is None:

@@ -1,4 +1,4 @@
-"""Connection of a training process to its agent: messages are read without waiting for any."""
+"""Connection of a training process to its agent: received messages are read without blocking."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class ProbeReports:
         return taken
 
     def accept(self, process: socket.socket) -> None:
-        """Read a new connection: at once until its hello is accepted, then by `hear`."""
+        """Read a new connection: at once until its hello is accepted, later by `hear`."""
         connection = ProbeConnection(process)
         self._connections[connection] = None
         asyncio.get_running_loop().add_reader(connection, self._hear, connection)

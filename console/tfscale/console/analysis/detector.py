@@ -58,7 +58,7 @@ class ClusterView:
 
     @property
     def is_brief_pause(self) -> bool:
-        """True while the cluster makes no step, and has not for long enough that this is an event."""
+        """True while the cluster makes no step, for too short a time to be an event."""
         still = self.condition.stillness
         return self.condition.kind is Condition.STILL and still is not None and still.seconds <= EVENT
 
@@ -72,7 +72,7 @@ class Detector:
     """One rule, or several rules with a shared memory. `detectors.py` has all detectors in one list."""
 
     def observe(self, task: str, frame: Frame) -> None:
-        """Remember the facts of a frame of a task's agent that this rule needs."""
+        """Take in a frame of a task's agent, as far as the rule needs it."""
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return the present findings; ended ones are left out, unless such a finding is told at its end."""

@@ -39,7 +39,7 @@ class Watched:
 
 
 class TaskRule(Detector):
-    """Rule without a memory of frames: a function of the view. Rules about tasks work without numpy, unlike a view."""
+    """Rule without a memory: a function of the view. Rules about tasks work without numpy, unlike a view."""
 
     def __init__(self, rule: Callable[[ClusterView], list[Diagnosis]]) -> None:
         self._rule = rule

@@ -37,7 +37,7 @@ class Charge(StrEnum):
     """Time that a finding is charged with."""
 
     STANDSTILL = "standstill"
-    """All time without a step: the bucket of goodput has the same name, as the next two."""
+    """All time without a step. The bucket of goodput has the same name, as for the next two members."""
     RECOVERY = "recovery"
     START = "start"
     JOINT_SHARE = "joint share"
@@ -69,7 +69,7 @@ class FindingKind:
     nouns: tuple[str, str] | None = None
     """Singular and plural name in the verdict of a report; None where the kind is charged with nothing."""
     info_is_calm: bool = False
-    """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
+    """True where a finding of severity `info` is no trouble: a cluster with only such findings is healthy."""
     costs_all: bool = False
     """True where every step beside such a finding is worthless, or nobody knows which steps are."""
     yields_to_stragglers: bool = False

@@ -104,7 +104,7 @@ def about_imbalance(imbalance: Diagnosis) -> str | None:
 
 
 def about_limit(limit: Diagnosis) -> str | None:
-    """Return the remedies of a limit after the first, which its sentence holds."""
+    """Return the remedies of a limit except the first, which its sentence contains."""
     return "; or ".join(map(str, limit.remedies[1:])) or None
 
 
@@ -138,7 +138,7 @@ def about_hang(hang: Diagnosis) -> str | None:
 
 
 def still_advice(still: Stillness) -> str | None:
-    """Return the first thing to do about a stillness that is no event yet."""
+    """Return the first thing to do about a stillness too short to be an event."""
     if still.is_expected:
         return None
     subject, does = next(((name, each.kind) for name, each in still.late.items()), (CLUSTER, ""))

@@ -20,8 +20,8 @@ from tfscale.core.records.task_status import Exit
 from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
-"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps
-differ by a third by noise alone, and `healthy` beside a worker of half the speed would be read as false."""
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps differ by a
+third by noise alone, and `healthy` beside a worker of half the speed would be false."""
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
 

@@ -42,7 +42,7 @@ class StepGroups(Detector):
                 (self._replicas if part else self._workers).table.add(batch)
 
     def judge(self, local_steps: int) -> StepView:
-        """Align the newest steps of each group, judge who straggles, and return the steps that are the cluster's."""
+        """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
         for group in self._groups:
             group.judge(self._tasks)
         main = self.main

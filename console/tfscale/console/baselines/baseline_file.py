@@ -50,7 +50,7 @@ class BaselineFile:
             ]
 
     def keep(self, baseline: Baseline) -> None:
-        """Keep this baseline, and write the file soon; of the baselines of an attempt the fastest stays."""
+        """Keep this baseline if it is the fastest of its attempt, and write the file soon."""
         with self._lock:
             self._own[baseline.attempt, baseline.facts.work] = baseline
         if self._is_usable and (self._writing is None or not self._writing.is_alive()):

@@ -34,7 +34,7 @@ class LinkState(StrEnum):
 
 
 def link_state(name: str) -> LinkState:
-    """Return the state of this name; a name that only a newer console knows is DOWN, with a reason of its own."""
+    """Return the state of this name; DOWN, with a reason of its own, for a name of a newer console."""
     return LinkState(name) if name in set(LinkState) else LinkState.DOWN
 
 

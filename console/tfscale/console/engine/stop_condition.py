@@ -31,7 +31,7 @@ class StopCondition:
     """Task by which `failed` held."""
     _due: float | None = field(default=None, init=False)
     _held_since: float | None = field(default=None, init=False)
-    """Time from which on only the reason of a task's failure is missing; None before."""
+    """Time since which only the reason of a task's failure is missing; None before."""
 
     def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
         """Decide whether this snapshot ends the wait."""

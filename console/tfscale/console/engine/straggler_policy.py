@@ -55,7 +55,7 @@ class _Held:
     since: float | None = None
     """Time since which the straggler could be restarted without a break, Unix seconds; None while it could not."""
     announced: set[str] = field(default_factory=set)
-    """Rules against a restart of the straggler, each with an event already."""
+    """Rules against a restart of the straggler that have an event already."""
     asked: float | None = None
     """Time at which the lead was asked last."""
 
@@ -153,7 +153,7 @@ class StragglerPolicy:
         self._order = asyncio.create_task(self._restart(task, policy, reason, snapshot.generation or 0, inbox))
 
     def _reasons_to_leave(self, straggler: Diagnosis, policy: OnStraggler, loss: _Loss) -> Iterator[tuple[str, str]]:
-        """Yield (rule, reason to leave the straggler by this rule, empty for none), in the order of their events."""
+        """Yield (rule, its reason to leave the straggler, empty for none), in the order of their events."""
         yield "cause", worth_restarting.why_not_mended(straggler, policy)
         earlier = self._earlier.get(straggler.subject)
         yield "earlier", "" if earlier is None or earlier.was_worth_it else "its last restart has not gained enough"

@@ -76,7 +76,7 @@ class Headless:
             self._engine.stop()
 
     def _notify_of(self, snapshot: Snapshot) -> None:
-        """Notify of news; of the past that a console goes through at first, only of open diagnoses."""
+        """Notify of news; of the past at the console's start, only of open diagnoses."""
         was_outdated, self._was_outdated = self._was_outdated, snapshot.is_outdated
         if snapshot.is_outdated:
             return

@@ -80,7 +80,7 @@ def event_line(event: Event) -> Json | None:
 
 
 def task_line(event: FrameArrived) -> Json:
-    """Return the line of a task's state, which nobody has to have asked for."""
+    """Return the line of a task's state."""
     status = encode(event.frame.status)
     return {"type": "task", "schema": SCHEMA_VERSION, "time": event.frame.at, "task": str(event.task), **status}
 

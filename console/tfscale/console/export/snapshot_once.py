@@ -22,7 +22,7 @@ _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watch until the past of all agents is gone through, each has answered or is down, and a second has passed live.
+    """Watch until the past is gone through, each agent has answered or is down, and a second has passed live.
 
     Where a task has failed, watch until the reason is known, too.
     """

@@ -31,7 +31,7 @@ SECONDS = 600
 _OLDER = 6
 """Seconds of one slot in the older minutes of many tasks: one column of a chart of ten minutes."""
 _LATE = 10.0
-"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
+"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late for less long."""
 _SKEW = 2.0
 """Seconds by which a clock must differ to be corrected: a second is the width of a point in a chart."""
 _ENDINGS = 20

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _COLLECTIVES = 16_384
-"""Collectives within which a step must arrive to count in its second's mean."""
+"""Collectives within which a late step still counts in its second's mean."""
 
 
 class TransferSeries:

@@ -15,7 +15,7 @@ WEEKLY = 5_000_000_000
 """Bytes that a week of up to 64 tasks may take. More tasks may take more, in proportion."""
 TASKS = 64
 WHOLE = 1_000_000_000
-"""Bytes of these that may be written at once, however little time has passed."""
+"""Bytes that may be written at once, after any time."""
 RUN = 32
 """Steps in a row that are kept or left out together, so that neighbours can be compared."""
 _SMALLEST = 1024

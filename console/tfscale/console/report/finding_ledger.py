@@ -57,7 +57,7 @@ class _Entry:
     worst_lost: float = 0.0
 
     def lose(self, begin: float, end: float, share: float) -> None:
-        """Note that this share of the time from `begin` to `end`, Unix seconds, was lost."""
+        """Take in that this share of the time from `begin` to `end`, Unix seconds, was lost."""
         while begin < end and share > 0:
             minute = begin // _MINUTE * _MINUTE
             until = min(end, minute + _MINUTE)
@@ -169,7 +169,7 @@ def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
 
 
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
-    """Yield the share of time that each open diagnosis costs now; all together at most 1, or their joint cost."""
+    """Yield the share of time that each open diagnosis costs now; together at most 1, or their joint cost."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     if not findings.condition.may_be_judged:
         stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)

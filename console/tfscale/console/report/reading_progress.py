@@ -31,7 +31,7 @@ class ReadingProgress:
         self._due = self._begin + _FIRST
 
     def show(self, share: float) -> None:
-        """Note that this share of the file, 0 to 1, has been read."""
+        """Take in that this share of the file, 0 to 1, has been read."""
         now = self.clock()
         if now < self._due:
             return

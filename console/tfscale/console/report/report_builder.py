@@ -215,7 +215,7 @@ def _events(group: MeasuredGroup) -> Iterator[Event]:
 
 
 def _seconds(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield the rows that end within the same second, as begin and end; a longer step is alone."""
+    """Yield the rows that end within the same second, as begin and end; a longer step stands alone."""
     edges = np.flatnonzero(np.diff(np.floor(end))) + 1
     starts = [0, *map(int, edges)]
     return zip(starts, [*starts[1:], len(end)], strict=True)

@@ -1,4 +1,4 @@
-"""Contents of a report, the same for all inputs and formats."""
+"""Contents of a report, equal for all inputs and formats."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RunGroup:
     begin: float
     end: float
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by bucket of goodput; empty where not the whole run was watched."""
+    """Seconds by bucket of goodput; empty where only a part of the run was watched."""
     scaling: tuple[Forecast, ...] = ()
     """Throughput of other sizes relative to one worker, by the ring model."""
     workers: int = 0

@@ -28,7 +28,7 @@ _NAMED = 0.05
 five times it hides a quarter of the run.
 """
 _LEAST = 1.0
-"""Seconds of cost below which a kind of finding is left out: the sentence counts in whole seconds."""
+"""Seconds of cost below which a kind of finding is left out, since the sentence counts in whole seconds."""
 
 
 def verdict(group: RunGroup) -> str:

@@ -99,7 +99,7 @@ def _started(name: str, command: Sequence[str], workers: int | None, environment
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Let ctrl-C wait for the end of the block: in its midst nobody knows whether a process was started."""
+    """Let ctrl-C wait for the end of the block, within which a started process may still be unknown."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
     try:

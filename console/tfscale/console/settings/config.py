@@ -34,7 +34,7 @@ class Settings:
     rate: float = 10.0
     """Steps a second of simulated workers."""
     workers: int | None = None
-    """Workers of the cluster that `run` starts; None: the program runs alone."""
+    """Workers of the cluster that `run` starts; with None the program runs alone."""
     insecure: bool = False
     """Dial agents in plain text."""
     ca: Path | None = None

@@ -107,7 +107,7 @@ REPORT = {
     "format": Option(one_of(*REPORT_FORMATS), "FORMAT", f"{', '.join(REPORT_FORMATS)} (text)"),
     "out": Option(path, "FILE", "write to this file instead of stdout"),
 }
-"""Options of `report`, which takes nothing but its format from variables and the configuration file."""
+"""Options of `report`, which takes only its format from variables and the configuration file."""
 
 
 def _of(*names: str) -> dict[str, Option]:

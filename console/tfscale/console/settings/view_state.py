@@ -14,7 +14,7 @@ from tfscale.console.settings.state_folder import state_folder
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Choices of the operator; None: never chosen."""
+    """Choices of the operator; None where never chosen."""
 
     columns: tuple[str, ...] | None = None
     sort: str | None = None

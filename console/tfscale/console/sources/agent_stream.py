@@ -43,7 +43,7 @@ class Patience:
 PAST = 600.0
 """Most seconds of the past in the first request; an agent keeps as many."""
 LEAST_PAST = 60.0
-"""Seconds of the past that are requested of any number of agents: rules about steps look back as far."""
+"""Least seconds of the past that are requested of any number of agents: rules about steps look back as far."""
 PAST_FRAMES = 6_000
 """Frames of the past that are requested of all agents together, if that is more: reading and judging those of 64
 tasks took 3.2 s of CPU, and a snapshot for a script (`--once`) must be there within 5 s."""

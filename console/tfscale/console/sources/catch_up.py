@@ -51,14 +51,14 @@ class _Share:
     task: Task
     events: deque[Event] = field(default_factory=deque)
     untimed: list[Event] = field(default_factory=list)
-    """Events of the connection, which become as old as the next frame of the past."""
+    """Events of the connection, which get the time of the next frame of the past."""
     offset: float = 0.0
     """Seconds by which the console's clock is ahead of the agent's."""
     clock_set: float = 0.0
     """Seconds by which the agent's was set forward after the frames that come now."""
     has_frames: bool = False
     is_whole: bool = False
-    """True once all of its past has come, or is not waited for any more."""
+    """True once all of its past has come, or is no longer waited for."""
     newest: float = -math.inf
     """Time of the agent's newest event, on the console's clock."""
     heard: float | None = None
@@ -146,7 +146,7 @@ class CatchUp:
         self._shares[task].clock_set = seconds
 
     def end_past(self, task: Task) -> None:
-        """Note that all frames of the past have come."""
+        """Take in that all frames of the past have come."""
         if not self.is_over:
             self._shares[task].end()
             self._note_came(self._shares[task])

@@ -14,7 +14,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 HISTORY = 600.0
-"""Seconds before the target of a jump that are folded too, to know the state there."""
+"""Seconds before the target of a jump that are replayed too, to know the state there."""
 _AHEAD = 64
 """Events that may wait in the inbox while the player catches up."""
 

@@ -185,7 +185,7 @@ class Channels:
             self._asking -= 1
 
     async def explain(self, task: Task, error: grpc.aio.AioRpcError) -> str:
-        """Return `why`, with a question where nothing is known but that the agent does not answer."""
+        """Return `why`, after asking for a reason where only the agent's silence is known."""
         why = await self.why(task, error)
         is_absent = error.code() is grpc.StatusCode.UNAVAILABLE and why == first_line(error)
         return f"{why}; is tfscale-agent running there?" if is_absent else why

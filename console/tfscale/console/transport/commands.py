@@ -55,7 +55,7 @@ class Commands(Protocol):
 
 
 class NoCommands:
-    """Commands to tasks that are not there: each raises CommandError with the `reason`."""
+    """Commands without any task: each raises CommandError with the `reason`."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -78,7 +78,7 @@ def run_screens(
 
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
-    """Serve the screens to browsers, and tell the URL, without which nobody gets in. Raises TfscaleError."""
+    """Serve the screens to browsers, and print the URL, which every visitor needs. Raises TfscaleError."""
     if settings.headless or settings.once:
         raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
     try:

@@ -17,7 +17,7 @@ _SAME = 1.5
 
 
 class ReplayControls:
-    """Controls of a player that also watch its snapshots."""
+    """Controls of a player, which also watch its snapshots."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -77,7 +77,7 @@ class ReplayControls:
 
 
 def _clock(begin: float, hour: int, minute: int, second: float) -> float:
-    """Return the first Unix time since `begin` at which the clock showed this."""
+    """Return the first Unix time since `begin` at which the clock showed this time."""
     day = time.localtime(begin)
     at = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, hour, minute, 0, 0, 0, -1)) + second
     return at if at >= begin - 60 else at + 86_400

@@ -33,7 +33,7 @@ class StreamReply:
     at: float | None = None
     """Time of the description on the clock of the agent's host; None where the past comes with the description."""
     milestones: tuple[Milestone, ...] = ()
-    """Milestones of before its past, oldest first."""
+    """Milestones from before its past, oldest first."""
     ends_past: bool = False
     """True once all of the past has come."""
     clock_set: float = 0.0
@@ -121,7 +121,7 @@ def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeReques
 
 
 def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
-    """Ask for a command to tasks, as long as `generation` is the newest; 0 is any."""
+    """Return a request for a command to tasks, refused unless `generation` is the newest; 0 is any."""
     return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation, to=_to(to))
 
 

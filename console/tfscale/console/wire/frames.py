@@ -165,7 +165,7 @@ def _set_counters(made: Any, message: Message) -> None:
 
 @lru_cache(maxsize=_TASKS)
 def _status(data: bytes) -> TaskStatus:
-    """Return the status in these bytes, which change once in hours."""
+    """Return the status in these bytes, cached: it changes once in hours."""
     status = record_of(TaskStatus, parsed(telemetry_pb2.TaskStatus, data), CAUTION)
     if status.exit is not None:
         check_time(status.exit.at)
@@ -214,7 +214,7 @@ def _counts(data: bytes) -> array[int]:
 
 
 def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
-    """Return None where its time is not a date, or a number of seconds is not finite."""
+    """Return the coordinator's state, None where its time is not a date or its seconds are not finite."""
     seconds = [message.waited, *(spent for worker in message.workers for spent in (worker.busy, worker.idle))]
     if not (is_moment(message.at) and all(map(math.isfinite, seconds))):
         return None

@@ -21,7 +21,7 @@ from tfscale.core.text import bounded
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, without a name in Python: dates are compared here, for a sentence about them."""
 TOLD_BEFORE = 14 * 86_400.0
-"""Seconds before its end from which a certificate is reported as ending."""
+"""Seconds before a certificate's end from which on its end is reported."""
 _MOST_NAME = 64
 _READINGS = 3
 """Attempts to read the three files: a renewal may replace a file during a reading."""

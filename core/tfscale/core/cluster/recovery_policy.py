@@ -37,14 +37,14 @@ class RestartPolicy(StrEnum):
     ALWAYS = "Always"
     """Any end that nobody has asked for."""
     ON_FAILURE = "OnFailure"
-    """Any of these but an exit with code 0."""
+    """Restart after any of these except an exit with code 0."""
     NEVER = "Never"
     EXIT_CODE = "ExitCode"
     """Failures by a signal, with a code from 128 on, or with 42; codes from 1 to 127 are permanent."""
 
 
 class OnHang(StrEnum):
-    """Reaction to a task that makes no step any more, once the stacks of all tasks are written down."""
+    """Reaction to a task that has stopped making steps, once the stacks of all tasks are written down."""
 
     TELL = "tell"
     RESTART = "restart"
@@ -79,7 +79,7 @@ class RecoveryPolicy:
     replace_after: float = 30.0
     """Seconds without an answer of an agent, after which a due restart leaves out the agent's host."""
     min_workers: int | None = None
-    """Fewest workers with which the gang is started where no other agent is free; None: all of the file."""
+    """Fewest workers with which the gang starts where no other agent is free; None: as many as in the file."""
     cordon_after: int = 3
     """Failures of a host within `period` after which no task is placed there."""
 

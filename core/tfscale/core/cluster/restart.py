@@ -34,7 +34,7 @@ def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task])
 
 
 def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
-    """Return all tasks that have nothing more to do, and would not end by themselves, once the lead has ended well."""
+    """Return all tasks that would not end by themselves, although their work is done, once the lead has ended well."""
     serving = _family(spec, strategy).serving
     return tuple(task for task in spec.tasks if task.role in serving and task != spec.lead)
 

@@ -107,7 +107,7 @@ class ChannelOpener:
         return grpc.aio.insecure_channel(str(address), options=self._options, interceptors=senders)
 
     def _kept(self, certificates: KeptCertificates) -> grpc.ChannelCredentials:
-        """Return the credentials of the newest certificate, the same for a thousand channels."""
+        """Return the credentials of the newest certificate: one object for a thousand channels."""
         if self._credentials is None or self._credentials[0] != certificates.version:
             self._credentials = (certificates.version, certificates.channel_credentials())
         return self._credentials[1]

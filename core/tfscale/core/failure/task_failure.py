@@ -1,4 +1,4 @@
-"""Failures of tasks. Of several the console names the first, and agents decide a restart by the first.
+"""Failures of tasks. The first of several is the one that the console names, and by which agents decide a restart.
 
 Standard library alone, because agents import this module.
 """
@@ -17,7 +17,7 @@ SETTLE = 3.0
 """Seconds to wait for the other agents' reports before a culprit is named: three reports. With less a late report would
 leave the wrong culprit, with more every crash is told later."""
 CLOCK_DOUBT = 2.0
-"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
+"""Seconds by which different clocks, and TensorFlow's own reaction, can reverse the order of two exits."""
 PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals by which no task dies because of another's death."""
 

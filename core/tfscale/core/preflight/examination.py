@@ -51,7 +51,7 @@ class Examination:
     port: int
     """Port on which the agent listens for the moment, 0 for none."""
     port_problem: str
-    """Reason why the port of a task that does not live could not be served, as in `taken by process 12 (...)`."""
+    """Reason why the port of an ended task could not be served, as in `taken by process 12 (...)`."""
     disks: tuple[FolderSpace, ...]
     memory_available: int
     """Bytes."""

@@ -16,7 +16,7 @@ from tfscale.core.text import bit_rate, data_size, listing
 CLOCK_APART = 0.5
 """Seconds by which clocks may differ before times of several hosts mislead."""
 LEAST_SPACE = 1 << 30
-"""Free bytes below which a disk is a fault: a checkpoint of 90 million weights with Adam's two moments is as large."""
+"""Free bytes below which a disk is a fault: the size of a checkpoint of 90 million weights with Adam's two moments."""
 LEAST_STATE = 64 << 20
 """Bytes free in the state folder: one log before it is rotated."""
 LEAST_MEMORY = 1 << 30

@@ -55,7 +55,7 @@ class Diagnosis:
         return float(value) if isinstance(value, float | int) else None
 
     def named(self) -> Iterator[str]:
-        """Yield all names of subjects that the finding tells of, among other words of its evidence."""
+        """Yield all subjects' names in the finding, among other words of its evidence."""
         yield from (self.subject, *self.together)
         for value in self.evidence.values():
             if isinstance(value, str):

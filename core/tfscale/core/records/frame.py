@@ -63,7 +63,7 @@ class Frame:
 
     @property
     def counters(self) -> Counters:
-        """The host and its GPUs, to be kept without the rest."""
+        """The host and its GPUs, without the rest of the frame."""
         return Counters(self.host, self.gpus)
 
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:

@@ -110,7 +110,7 @@ class Neighbour:
     round_trip: float | None = None
     """Seconds of that greeting."""
     reached: Time | None = None
-    """Time of the newest answer of the neighbour's host: a connection, or a refusal since no agent is there."""
+    """Time of the newest answer of the neighbour's host: a connection, or a refusal for want of an agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class ProbeStatus:
     gathered_bytes_per_step: int | None = None
     """Part of `reduced_bytes_per_step` that each replica gets from every other replica unsummed (all-gather)."""
     dense_bytes_per_step: int | None = None
-    """Bytes that the sparse gradients of a step (IndexedSlices) would have as dense tensors."""
+    """Bytes of the sparse gradients of a step (IndexedSlices) if they were dense tensors."""
     wire_type: str | None = None
     """Type of most of the reduced bytes, such as `bfloat16`."""
     micro_batches: int | None = None
@@ -82,7 +82,7 @@ class ProbeStatus:
     devices: Devices | None = None
     """Known from the first steps on."""
     empty_since: Time | None = None
-    """End of the first of the newest steps in a row without an example; None if the newest step has some."""
+    """End of the first of the newest steps in a row without examples; None if the newest step has examples."""
     input_python: float | None = None
     """Seconds of Python within graphs (generators, py_function) for each of the newest steps.
 

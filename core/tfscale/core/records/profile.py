@@ -28,7 +28,7 @@ class ProfileOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """Progress of the training process with the order of this number."""
+    """Progress of a profile in the training process; `number` is that of the order."""
 
     number: int
     stage: ProfileStage

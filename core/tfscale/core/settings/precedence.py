@@ -110,7 +110,7 @@ def choose(
 def _given(
     name: str, flags: Mapping[str, Any], environment: Mapping[str, str], document: Mapping[str, tuple[Any, str]]
 ) -> Iterator[tuple[Any, str]]:
-    """Yield each value of a setting with its place, the strongest first."""
+    """Yield each given value of a setting with its place, the strongest first."""
     if name in flags:
         yield flags[name], flag(name)
     if value := environment.get(variable := f"TFSCALE_{name.upper()}"):

@@ -33,14 +33,14 @@ class WireError(ValueError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Caution:
-    """Treatment of values that a healthy program of the same version does not send."""
+    """Treatment of values that only a faulty or a newer program sends."""
 
     text: Convert | None = None
     """Function applied to every text."""
     only_plausible: bool = False
     """True to read optional numbers that are not finite, and optional times that are not a date, as None."""
     newer: Mapping[type[Enum], Enum] = field(default_factory=dict)
-    """Member in place of all members that only a newer version has."""
+    """Member that stands for all members of a newer version."""
 
 
 _TRUSTING = Caution()
@@ -174,7 +174,7 @@ def _member(members: Mapping[int, Enum], name: str, newer: Enum | None, number: 
 
 
 def _numbers(kind: type[Enum], enumeration: EnumDescriptor) -> dict[Enum, int]:
-    """Return the number that each member of a record's enum has on the wire."""
+    """Return the wire number of each member of a record's enum."""
     prefix = _words(enumeration.name).replace(" ", "_").upper()
     return {member: enumeration.values_by_name[f"{prefix}_{member.name}"].number for member in kind}
 

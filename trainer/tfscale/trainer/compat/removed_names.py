@@ -72,7 +72,7 @@ def mixed_precision(module: Any) -> None:
 
 
 def optimizers(module: Any) -> None:
-    """Add `keras.optimizers.experimental` of TensorFlow 2.9 to 2.12, where today's optimizers were new."""
+    """Add `keras.optimizers.experimental` of TensorFlow 2.9 to 2.12, where the present optimizers were new."""
     _add(module, "experimental", module)
 
 

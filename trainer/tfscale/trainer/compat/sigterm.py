@@ -18,7 +18,7 @@ _has_preemption_handler = False
 
 
 def watch_preemption_handlers() -> None:
-    """Notice whether the script makes a PreemptionCheckpointHandler: then TensorFlow keeps its handler of SIGTERM."""
+    """Watch for a PreemptionCheckpointHandler of the script: then TensorFlow keeps its handler of SIGTERM."""
     kind = tf.distribute.experimental.PreemptionCheckpointHandler
     make = kind.__init__
 

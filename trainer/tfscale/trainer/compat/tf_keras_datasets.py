@@ -16,7 +16,7 @@ def repair(adapters: Any) -> None:
     validate, size, recreate = kind._validate_args, kind.get_size, kind.should_recreate_iterator
 
     def is_counted(adapter: Any) -> bool:
-        """Return whether an epoch is all of a distributed data set."""
+        """Return whether an epoch is the whole of a distributed data set."""
         data = adapter._dataset
         return bool(
             adapter._user_steps is None

@@ -12,7 +12,7 @@ FLAG = "--input"
 _NUMBERS = ("shuffle", "map", "work", "prefetch", "service")
 _WITH_AUTO = ("map", "prefetch")
 _MOST = {"shuffle": 2**31 - 1, "map": 1024, "work": 2**31 - 1, "prefetch": 10_000, "service": 64}
-"""Largest number of each part: threads, batches and processes that a machine can have, else an int32 of TensorFlow."""
+"""Largest number of each part: possible threads, batches and processes of a machine, else an int32 of TensorFlow."""
 _MOST_DIGITS = 100
 ALL_PARTS = (
     "shuffle=N, map=N|auto, work=N, cache, prefetch=N|auto, auto-shard=auto|data|off, service=N, sharding=dynamic|off"

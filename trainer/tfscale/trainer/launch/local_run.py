@@ -149,7 +149,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
 
 
 def _ended(status: int | None) -> str:
-    """Return the exit status of a task from its agent's: 128 and the number of the signal for a task that was killed.
+    """Return the exit status of a task from its agent's: 128 + n for a task killed by signal n.
 
     That of an agent which was killed itself is below 0.
     """

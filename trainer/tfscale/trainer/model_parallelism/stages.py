@@ -32,7 +32,7 @@ class Stage:
         self._outputs = tf.function(lambda x, y: loss(y, model(x, training=True)) if loss else model(x, training=True))
 
     def forward(self, micro_batch: int, features: Any, labels: Any) -> Any:
-        """Return the output, in the last stage the loss, and hold the tensors that the way back needs."""
+        """Return the output, in the last stage the loss, and hold the tensors for the way back."""
         with tf.device(self.device):
             features = tf.identity(features)  # comes over from the device before
             if self._recompute:

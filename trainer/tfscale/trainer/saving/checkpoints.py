@@ -107,7 +107,7 @@ class Checkpoints:
 
 
 def _remove_pieces(folder: Path, step: int) -> None:
-    """Remove the files of a save that found no room. A checkpoint is whole once its index is there."""
+    """Remove the files of a save that ran out of room. A checkpoint is whole once its index exists."""
     shutil.rmtree(folder / f"ckpt-{step}_temp", ignore_errors=True)
     pieces = [*folder.glob(f"{INDEX}.tmp*")]
     if not (folder / f"ckpt-{step}.index").exists():

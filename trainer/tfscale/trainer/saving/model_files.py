@@ -83,7 +83,7 @@ def check_places(paths: Sequence[Path]) -> None:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a folder where a file is to be, a file where a folder is, and a folder of something else."""
+    """Refuse a folder in a file's place, a file in a folder's place, and a folder with other contents."""
     if path.suffix and path.is_dir():
         raise UsageError(f"--save {path}: is a folder, name a file in it")
     if path.suffix or not path.exists():

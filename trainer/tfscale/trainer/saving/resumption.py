@@ -13,7 +13,7 @@ from tfscale.trainer.training.loops import Course
 
 
 def open_checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:
-    """Open the checkpoints of a run; this task's are kept, or not. Raises UsageError."""
+    """Open the checkpoints of a run; `keeps` tells whether this task's are kept. Raises UsageError."""
     try:
         return Checkpoints(plan.checkpoints, model, optimizer, keeps)
     except ValueError as error:

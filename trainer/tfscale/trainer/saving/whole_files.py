@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OF_GRAPHS = re.compile(r"^\{\{.*?\}\} *| *\[Op:\w+\].*$")
-"""Parts of TensorFlow's messages that name functions and operations, of no use to a reader who has a full disk."""
+"""Parts of TensorFlow's messages about functions and operations, useless to a reader with a full disk."""
 _ERRNO = re.compile(r"\berrno = (\d+)")
 
 

@@ -42,7 +42,7 @@ class Delays:
         self._turn = threading.Condition()
 
     def ask(self) -> None:
-        """Note that the next batch is about to be requested. Loops without `callback` call this themselves."""
+        """Record that the next batch is about to be requested. Loops without `callback` call it themselves."""
         with self._turn:
             self._asked += 1
             self._asked_at = time.monotonic()
@@ -173,13 +173,13 @@ class Delays:
 
 
 def _is_first_copy() -> bool:
-    """Return whether this copy of a variable, which is being updated, is the first on this process's devices."""
+    """Return whether this copy of a variable, during its update, is the first on this process's devices."""
     number = get_update_replica_id()
     return not isinstance(number, int) or number == 0
 
 
 def _local_replica() -> int:
-    """Return the index within this process of the replica that is being traced, or runs."""
+    """Return the index within this process of the replica that is being traced or run."""
     context = tf.distribute.get_replica_context()
     number = int(tf.get_static_value(context.replica_id_in_sync_group))
     return number % len(context.strategy.extended.worker_devices) if number else 0

@@ -40,7 +40,7 @@ def learning_rate(value: tuple[int, str], rate: float, replicas: int, steps: int
 
 
 def _decay(kind: str, rate: float, steps: int) -> Any:
-    """Return the schedule after the warm-up: from `rate` to nothing, to a hundredth, or in three stairs."""
+    """Return the schedule after the warm-up: from `rate` to zero, to a hundredth, or in three stairs."""
     schedules = tf.keras.optimizers.schedules
     if kind == "cosine":
         return schedules.CosineDecay(rate, steps)

@@ -29,7 +29,7 @@ class Trained:
     """Losses and times of the steps of a loop."""
 
     losses: Losses
-    """Losses, each with the number of steps that had been made, from 1 on."""
+    """Losses, each with its number of steps, from 1 on."""
     seconds: float
     first_steps: int
     """Steps before the rate is measured: the first, or the first epoch where a step's end is not seen."""
@@ -48,7 +48,7 @@ def epochs_of(steps: int, fewest: int = 1) -> tuple[int, int]:
 
 
 def epochs(steps: int, fewest: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield the steps that have been made at the begin and at the end of each epoch."""
+    """Yield the number of steps made at the begin and at the end of each epoch."""
     number, length = epochs_of(steps, fewest)
     for begin in range(0, number * length, length):
         yield begin, begin + length

@@ -20,9 +20,9 @@ LEAST_BLOCKS = 30
 """Blocks that a baseline takes: half a minute. With fewer a burst of noise would become usual, with more a short run
 would have no baseline."""
 _DEVIATIONS = 3 * 1.4826
-"""Median absolute deviations, three standard deviations of a normal distribution, that noise is expected to reach."""
+"""Median absolute deviations of three standard deviations in a normal distribution: the usual reach of noise."""
 _MOST_VALUES = 20_000
-"""Steps x workers that a block's medians are taken of; of more an even sample of the steps."""
+"""Steps x workers whose medians make a block; of more, an even sample of the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class BaselineStore(Protocol):
         ...
 
     def keep(self, baseline: Baseline) -> None:
-        """Keep this baseline; of the baselines of an attempt the fastest stays."""
+        """Keep this baseline if it is the fastest of its attempt."""
         ...
 
 
@@ -70,7 +70,7 @@ def part_times(steps: AlignedSteps) -> Floats:
 
 
 def usual_times(blocks: Floats) -> tuple[tuple[float, ...], float]:
-    """Return the usual seconds of each part, and the most that noise makes of a step, of (N, 5) seconds by block.
+    """Return the usual seconds of each part, and the longest step by noise alone, from (N, 5) seconds by block.
 
     Usual is the median of the quicker half: a quarter undisturbed is enough.
     """

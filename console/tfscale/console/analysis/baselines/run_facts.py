@@ -66,10 +66,10 @@ class RunFacts:
     directory: str = ""
     """Folder in which the program was started."""
     model: int | None = None
-    """Bytes of all gradients as dense tensors, which tell models apart."""
+    """Bytes of all gradients as dense tensors, which differ from model to model."""
 
     def is_same_work(self, other: RunFacts) -> bool:
-        """Decide whether a step is the same work: where the model is not known, its arguments must be the same."""
+        """Decide whether a step is the same work; for an unknown model, by equal arguments."""
         if self.model is None or other.model is None:
             return self.work == other.work and self.command == other.command
         return self.work == other.work
@@ -107,7 +107,7 @@ def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
 
 
 def is_all_known(facts: RunFacts) -> bool:
-    """Decide whether all of the facts are known by which two attempts can differ."""
+    """Decide whether all facts are known in which two attempts can differ."""
     return bool(facts.tensorflow and facts.command and facts.hosts and facts.work.batch)
 
 

@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 DEVICE = "device"
 """Kind of the cause of stragglers that compute slowly where no counter shows why."""
 OF_ONE_PHASE = ("input", "host")
-"""Kinds of causes that are found by where the time goes: each has the name of its phase."""
+"""Kinds of causes that only a phase shows: each has the name of its phase."""
 
 _HALF = 0.5
 """Share of the lost time above which a phase can hold the cause: no two phases have more than half."""
@@ -73,7 +73,7 @@ class Cause:
     kind: str
     """A key of CAUSE_RULES, or UNKNOWN."""
     clause: str = ""
-    """The likely cause in the sentence; empty where there is nothing to add."""
+    """Likely cause in the sentence; empty without one."""
     evidence: Evidence = field(default_factory=dict)
 
     @property
@@ -91,7 +91,7 @@ class Case:
     peers: Sequence[Facts]
 
     def share(self, *phases: str) -> float:
-        """Return the part of all the time lost that is lost in these phases."""
+        """Return the share of all the lost time that is lost in these phases."""
         excess = self.figures.excess
         lost = sum(max(0.0, extra) for extra in excess.values())
         return sum(max(0.0, excess[phase]) for phase in phases) / lost if lost > 0 else 0.0
@@ -101,7 +101,7 @@ class Case:
         return middle(getattr(peer.vitals, name) for peer in self.peers)
 
     def stands_out(self, name: str, least: float) -> bool:
-        """Decide whether a vital is at least this, and twice that of the peers."""
+        """Decide whether a vital is at least `least`, and twice that of the peers."""
         own = getattr(self.own.vitals, name)
         return own is not None and own >= max(least, _TIMES_PEERS * (self.of_peers(name) or 0.0))
 
@@ -121,12 +121,12 @@ def explain(case: Case) -> Cause:
 
 
 def quotes_figures(cause: Cause) -> bool:
-    """Decide whether its evidence holds a number of the straggler's figures."""
+    """Decide whether the cause's evidence holds a number of the straggler's figures."""
     return cause.kind in OF_ONE_PHASE
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
-    """Return the vitals of the GPUs alone: replicas of a host share its other vitals, so these set none apart."""
+    """Return the vitals of the GPUs alone: replicas of a host share the host's other vitals."""
     shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
     return replace(vitals, **shared)
 

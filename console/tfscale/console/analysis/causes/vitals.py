@@ -43,7 +43,7 @@ class Vitals:
     """Medians over the window; None unknown. Of several GPUs or interfaces the worst counts."""
 
     cpu: float | None = None
-    """Use of all cores, 0 to 1."""
+    """Share of all cores in use, 0 to 1."""
     cpu_pressure: float | None = None
     memory_pressure: float | None = None
     io_pressure: float | None = None

@@ -54,7 +54,7 @@ class ClusterCondition:
     usual_step: float | None = None
     """Seconds, as before a stillness."""
     usual_pause: float = 0.0
-    """Seconds of a pause between steps that comes again and again; 0 where there is none."""
+    """Seconds of a recurring pause between steps; 0 without one."""
     resumed: float | None = None
     """End of the newest stillness, Unix seconds: a rate must not include steps from before it."""
 
@@ -131,7 +131,7 @@ def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condi
 
 
 def _quiet(trained: Sequence[ObservedTask], now: float) -> tuple[float, float] | None:
-    """Return (time of the newest sign of work, seconds since then); None where nobody who would know is heard."""
+    """Return (time of the newest sign of work, seconds since then); None while all agents that would know are mute."""
     at_work = [task for task in trained if task.running and not task.is_silent(now)]
     signs = [(task.at - task.active, task.active) for task in at_work if task.at is not None and task.active]
     if signs:

@@ -53,7 +53,7 @@ class Doing:
 
     @property
     def is_certain(self) -> bool:
-        """True where this alone explains that the task makes no step."""
+        """True where this doing alone explains that the task makes no step."""
         return self.kind in (ENDED, STARTING, STOPPED)
 
 

@@ -134,7 +134,7 @@ def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str
 
 
 def _is_served(tasks: Sequence[ObservedTask]) -> bool:
-    """Decide whether a coordinator hands out the work, so that workers report no steps and meet in no collective."""
+    """Decide whether a coordinator schedules the work, so that workers report no steps and meet in no collective."""
     return any(task.coordinator is not None or task.task.role is Role.PS for task in tasks)
 
 

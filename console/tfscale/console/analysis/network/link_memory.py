@@ -87,7 +87,7 @@ class LinkMemory:
         return min(self._begins.values(), default=self.at)
 
     def suspect(self, begins: Mapping[str, float]) -> None:
-        """Note the present kinds of fault; a kind that was there before keeps its begin."""
+        """Take in the present kinds of trouble; a lasting kind keeps its begin."""
         self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
 
     def note_well(self) -> None:

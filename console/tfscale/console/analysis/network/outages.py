@@ -40,7 +40,7 @@ class Outage:
     begin: float
     end: float | None = None
     other: str = ""
-    """Task of the single host that could not be reached; empty where no host could be."""
+    """Task of the single unreachable host; empty where all hosts were unreachable."""
     how: str = ""
     """Manner in which a process was stopped, as in `stopped by a signal`; empty for an outage of the network."""
 
@@ -59,7 +59,7 @@ class Outage:
         return f"{network} {'is' if self.end is None else 'was'} gone {when}"
 
     def explains(self, at: float) -> bool:
-        """Decide whether the outage may have ended a task that ended at this time."""
+        """Decide whether the outage may have ended a task at this time."""
         if self.how and min(at, self.end or at) - self.begin < GIVEN_UP - CLOCK_DOUBT:
             return False
         return self.begin - CLOCK_DOUBT <= at and (self.end is None or at <= self.end + AFTER)

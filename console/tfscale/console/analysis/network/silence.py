@@ -135,12 +135,12 @@ class SilenceWatch(Detector):
 
 
 def is_missed(answer: Neighbour, at: float) -> bool:
-    """Decide whether a host that answered before does not any more, in a frame of this time."""
+    """Decide whether a host that answered before is silent in a frame of this time."""
     return answer.reached is not None and at - answer.reached > UNHEARD
 
 
 def _is_since(answered: float | None, lost: float, at: float) -> bool:
-    """Decide whether an answer is later than the frame at the loss (`lost`), and new in that of `at`."""
+    """Decide whether an answer is later than the frame at the loss (`lost`), and newer than in that frame."""
     return answered is not None and answered > lost + _AFTER and at - answered <= UNHEARD
 
 

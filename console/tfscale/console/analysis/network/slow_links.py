@@ -203,7 +203,7 @@ def _lossy(own: LinkFigures, compared: _Compared) -> str:
 
 
 def _severity(longer: float | None, work: float) -> str:
-    """Return the severity by how much longer steps take, at the levels of a straggler; else by how busy the link is."""
+    """Return the severity by the longer steps, at the levels of a straggler; else by how busy the link is."""
     if longer is None:
         return "critical" if work >= 0.5 else "serious"
     return severity_of(longer)

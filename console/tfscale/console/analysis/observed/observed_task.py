@@ -60,7 +60,7 @@ class ObservedTask:
     sequence: int | None = None
     """Sequence of the newest frame."""
     heard: float | None = None
-    """Time of the evaluation to which its newest frame was new, on the observer's clock."""
+    """Time of the evaluation at which its newest frame was new, on the observer's clock."""
     is_news: bool = False
     """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
@@ -72,7 +72,7 @@ class ObservedTask:
     held: Counters | None = None
     """Counters of its host that show what holds its process up, or where its program stands."""
     is_killed_for_memory: bool = False
-    """True where its process was killed in a second in which the kernel has killed some on its host for memory."""
+    """True where its process was killed in a second in which the host's kernel killed processes for want of memory."""
     cores: float | None = None
     """Cores that its processes use."""
     idle_since: float | None = None
@@ -84,7 +84,7 @@ class ObservedTask:
     longest_gap: float = 0.0
     """The longest normal time from one step to the next, after the warm-up, seconds."""
     is_held_up: bool = False
-    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
+    """True from an unusual stillness until the next step: then the gap is not learnt as normal."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
@@ -158,7 +158,7 @@ class ObservedTask:
             self.heard, self.is_news = now, False
 
     def is_silent(self, now: float) -> bool:
-        """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
+        """Decide whether its agent is silent at `now`, so that its newest frame is old."""
         return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
 
     def observe(self, frame: Frame) -> None:

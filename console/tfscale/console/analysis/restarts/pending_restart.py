@@ -61,7 +61,7 @@ class Gap:
     asked: float | None = None
     """Time at which the task was first seen to be asked to end."""
     ended: float | None = None
-    """End of its process."""
+    """End of the task's process."""
 
     def note_stop(self, task: ObservedTask) -> None:
         """Take in how the task ends."""
@@ -116,7 +116,7 @@ class Pending:
     begin: float
     """End of the last step before the first restart, Unix seconds."""
     reached: int | None = None
-    """Global step reached before; None where nothing is repeated, or steps have no numbers."""
+    """Global step reached before the restart; None where no step is repeated, or steps have no numbers."""
     loss: Loss | None = None
     """None once a new step was made."""
     since: float = 0.0

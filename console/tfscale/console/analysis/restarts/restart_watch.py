@@ -156,7 +156,7 @@ class RestartWatch(Detector):
         return Gap(before, self._steps.end, self._came, self._made, self._straggling, self._trained)
 
     def _all_restarted(self, before: NewestSteps, steps: NewestSteps, known: Circumstances) -> None:
-        """Note that all steps are numbered anew."""
+        """Take in that all steps are numbered anew."""
         gaps = [*self._gaps.values()] or [self._gap()]
         pending = self._pending
         if pending is None:
@@ -259,7 +259,7 @@ class RestartWatch(Detector):
 
 
 def _reporters(tasks: Sequence[ObservedTask]) -> Sequence[ObservedTask]:
-    """Return the tasks that would tell of steps: the chief of workers at their own pace, else all workers."""
+    """Return the tasks that report steps: the chief of asynchronous workers, else all workers."""
     is_served = any(task.task.role is Role.PS for task in tasks)
     chiefs = [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
     return chiefs or [task for task in tasks if task.meets]
@@ -277,7 +277,7 @@ def _has_finished(reporters: Sequence[ObservedTask]) -> bool:
 
 
 def _anew(before: NewestSteps, steps: NewestSteps) -> Mapping[str, float]:
-    """Return the end of the first step of each pace that has begun anew since before, Unix seconds."""
+    """Return the end of the first step of each pace that has begun anew since the last call, Unix seconds."""
     is_all = steps.attempt != before.attempt
     return {
         name: float(np.fmin.reduce(pace.ends))

@@ -18,7 +18,7 @@ _ROUND = 0.055
 _LONG = 3600.0
 """Seconds from which on a time is written in hours."""
 _WORKERS = {"worker", "chief"}
-"""Roles that are called workers where there are several."""
+"""Roles whose tasks together are called workers."""
 
 
 @dataclass(frozen=True, slots=True)

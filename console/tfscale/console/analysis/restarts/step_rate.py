@@ -103,7 +103,7 @@ class RateHistory:
             self._edge, self._steps, ends = float(ends[count - 1]), 0, ends[count:]
 
     def rate(self) -> StepRate | None:
-        """Return the rate over the newest minute, and over ten blocks at least; None while there are fewer."""
+        """Return the rate over the newest minute, or over ten blocks if these are longer; None with fewer blocks."""
         if len(self._blocks) < LEAST_BLOCKS:
             return None
         levels: list[float] = []

@@ -280,7 +280,7 @@ def _is_whole(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> boo
 
 
 def _has_gone(task: ObservedTask | None) -> bool:
-    """Decide whether a task is known to have ended, or its agent to be silent."""
+    """Decide whether a task has ended, or its agent is silent."""
     if task is None:
         return False
     return task.is_over or (task.since is not None and not task.up)

@@ -25,7 +25,7 @@ def accumulated(step: float, transfer: float, micro_batches: int) -> float:
 
 
 def larger_batch(step: float, growing: float, factor: float) -> float:
-    """Return the gain of a batch `factor` times as large, of which only the `growing` seconds of a step take longer.
+    """Return the gain of a batch `factor` times as large, if only `growing` seconds of a step grow with it.
 
     At least: larger batches use a device better.
     """

@@ -44,16 +44,16 @@ _KINDS = {
     ActivityKind.CHECKPOINT: "checkpoint",
     ActivityKind.EVALUATION: "evaluation",
 }
-"""Buckets of activities that explain why no step is made; of several at once the first counts."""
+"""Buckets of activities that explain a time without steps; of several at once the first counts."""
 
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
 Attempt = tuple[int | str, ...]
-"""The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
+"""Scope of step numbers: (generation, attempt, part), and the worker where each worker has its own numbers."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
-"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends are
-some milliseconds apart, and so short a gap needs no reason."""
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends
+are some milliseconds apart, and so short a gap needs no reason."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ class PaceDrop:
         self._rates: deque[tuple[float, float]] = deque()
 
     def within_a_minute(self, now: float, rate: float | None) -> Drop | None:
-        """Remember the rate of now, and return how much faster training was before; None where that is no news."""
+        """Remember the present rate, and return by which factor training was faster before; None if that is no news."""
         if not rate:
             return None
         self._rates.append((now, rate))

@@ -12,7 +12,8 @@ from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.records.diagnosis import Diagnosis, Remedy
 
 LEAST_GAIN = 1.005
-"""Gain (a factor) below which a remedy is left out; chosen: half a percent is within the noise of any run."""
+"""Gain (a factor) below which a remedy is left out: half a percent is within the noise of any run, and with a higher
+limit small but free gains would be hidden."""
 
 
 @dataclass(frozen=True, slots=True)

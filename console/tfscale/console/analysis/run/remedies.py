@@ -44,7 +44,7 @@ def enlarge_batch(load: Load) -> Remedy:
 
 
 def densify(load: Load) -> Remedy | None:
-    """Return the remedy of dense gradients, where a ring moves fewer bytes than with sparse gradients; else None."""
+    """Return the remedy of dense gradients where they are fewer bytes on a ring than sparse ones; else None."""
     if load.payload is None or not load.dense:
         return None
     now = volume(load.payload, load.ranks, load.gathered)
@@ -151,6 +151,6 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:
-    """Return the repair of these stragglers, which costs the cluster `slowdown` (a factor) now."""
+    """Return the repair of these stragglers, which now lengthen a step by `slowdown` (a factor)."""
     which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return Remedy(f"{which} as fast as the others", slowdown, "as long in a step as the median of the others")

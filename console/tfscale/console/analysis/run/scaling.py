@@ -23,13 +23,13 @@ _CONTINUES = 0.2
 the median error is below 1.7 % with 0.1 to 0.3, and with 0.5 as large as that of the line through the last two
 sizes."""
 _FLOOR = 0.03
-"""Relative error beyond the rules that the band has at least. With 0.03 the bands hold the measured largest size of
-33 of 36 published series (the same test)."""
+"""Least relative error of the band beyond the rules. With 0.03 the bands hold the measured largest size of 33 of 36
+published series (the same test)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Throughput of `workers`, with the band that the truth should lie in."""
+    """Throughput of `workers`, with its likely band."""
 
     workers: float
     throughput: float

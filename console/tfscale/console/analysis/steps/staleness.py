@@ -25,7 +25,7 @@ class Staleness:
 
     mean: float
     updates: Mapping[int, int]
-    """Number of updates by their staleness, in rising order; LONGEST stands for all from there on."""
+    """Number of updates by their staleness, in rising order; LONGEST counts all higher ones, too."""
 
 
 class Updates(NamedTuple):
@@ -45,7 +45,7 @@ class Updates(NamedTuple):
 
 
 def staleness(workers: Sequence[Updates]) -> list[Staleness | None]:
-    """Return the staleness of each worker's updates; None where none lies in the time that all have reported."""
+    """Return the staleness of each worker's updates; None without updates in the time that all have reported."""
     if len(workers) < 2 or not all(len(worker.applied) for worker in workers):
         return [None] * len(workers)
     begin = max(float(worker.applied.min()) for worker in workers)

@@ -38,7 +38,7 @@ class _SubjectRow:
     position: int
     """Index of the row."""
     attempt: int = 0
-    """0 before its first step of this generation."""
+    """0 before the subject's first step of this generation."""
     part: int = 0
     """Process of the attempt that made these steps."""
     newest: int = -1
@@ -74,7 +74,7 @@ class StepTable:
     _subjects: tuple[str, ...] | None = None
     """Subjects with a step; None is outdated, after a subject's first step."""
     _placed: tuple[Sequence[str], Integers] = ((), np.empty(0, np.int64))
-    """(subjects, their rows) that were looked up last: each second many reads are of the same thousand."""
+    """(subjects, their rows) of the last look-up: many reads of a second are of the same thousand subjects."""
     _gapless: Sequence[int] = ()
     """Last sequence that was checked for gaps: batches of one second mostly share one object."""
 
@@ -134,7 +134,7 @@ class StepTable:
             self._remember(row, batch, *self._newest_in(batch))
 
     def _newest_in(self, batch: StepBatch) -> tuple[int, int]:
-        """Return (sequence of the newest step of a batch, its index); -1 as the index where no step is missing."""
+        """Return (sequence of the newest step of a batch, its index); -1 as the index if the batch has no gap."""
         if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
             sequence = np.asarray(batch.sequence, dtype=np.int64)
             return int(sequence.max()), int(sequence.argmax())
@@ -191,7 +191,7 @@ class StepTable:
         return ends, valid_durations(np.where(is_kept, phases, np.float32(np.nan)))
 
     def aligned(self, subjects: Sequence[str], first: int = 0, complete: float = 1.0) -> AlignedSteps:
-        """Return the steps from collective `first` on that at least this share of `subjects` have reported complete."""
+        """Return the steps from collective `first` on that at least the share `complete` of `subjects` reported."""
         self._write_all()
         positions, stop = self._positions(subjects), self._common(subjects)
         columns = np.arange(min(max(0, first - self.base), stop), stop)
@@ -199,7 +199,7 @@ class StepTable:
         return self._align(subjects, columns, planes, complete)
 
     def window(self, subjects: Sequence[str], first: int, seconds: float, steps: int, complete: float) -> AlignedSteps:
-        """Return the newest `seconds` of `aligned(subjects, first, complete)`, `steps` at least.
+        """Return the newest `seconds` of `aligned(subjects, first, complete)`, at least `steps` of them.
 
         Of more than SAMPLE steps an even sample.
         """
@@ -362,7 +362,7 @@ class StepTable:
         return self._rows[subject]
 
     def _remember(self, row: _SubjectRow, batch: StepBatch, last: int, index: int) -> None:
-        """Note the newest step of a batch: its sequence `last`, at `index` of the batch."""
+        """Take in the newest step of a batch: its sequence `last`, at `index` of the batch."""
         if last > row.newest:
             if row.newest < 0:
                 self._subjects = None
@@ -385,7 +385,7 @@ class StepTable:
         self._move(base, min(limit, max(self.fewest, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
-        """Return the first collective within `keep` seconds of the newest, of the subject that is furthest."""
+        """Return the first collective within `keep` seconds of the newest, by the subject that is ahead."""
         leader = max(self._rows.values(), key=lambda row: row.newest, default=None)
         if leader is None or leader.newest < 0:
             return self.base

@@ -83,7 +83,7 @@ class PaceBlocks(Blocks):
         return self._steps.rows
 
     def part(self, column: int) -> float:
-        """Return the share of the worker's time spent at work; only this share shrinks with a faster worker."""
+        """Return the share of the worker's time at work; only this share shrinks with a faster worker."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
 
     def append_paces(self, paces: Sequence[Pace]) -> None:
@@ -185,7 +185,7 @@ def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
 
 
 def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequence[Pace]) -> list[ReportedStraggler]:
-    """Measure the stragglers over these steps, and describe all; empty where some worker has none."""
+    """Measure the stragglers over these steps, and describe all; empty where a worker has no step."""
     if not all(len(pace.end) for pace in paces):
         return []
     measured = pace_figures(paces, [verdict.column for verdict in verdicts])

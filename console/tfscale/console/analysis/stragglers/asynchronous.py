@@ -126,7 +126,7 @@ class AsynchronousWorkers:
         return self.watch.named.slowdown if len(self.window) else None
 
     def summaries(self) -> dict[str, SubjectSummary]:
-        """Return a summary of each worker's steps; its ratio compares the time that the worker takes by itself."""
+        """Return a summary of each worker's steps; its ratio compares the worker's own time for a step."""
         result: dict[str, SubjectSummary] = {}
         for subject, table in self._tables.items():
             steps = max(STEPS, len(self._ends.get(subject, ())))

@@ -34,7 +34,7 @@ _EVEN = 0.65
 
 
 class LostTime(NamedTuple):
-    """Time that the slowest subject of each step loses for all, over some steps."""
+    """Time that the slowest subject of each step costs all, over some steps."""
 
     phase: str | None
     """The phase with most of the imbalance; None where no phase has half of it."""
@@ -90,7 +90,7 @@ def lasting_imbalance(spread: Floats) -> float:
 
 
 def lost_time(steps: AlignedSteps) -> LostTime | None:
-    """Return in which phase, and by whom, the slowest of each step loses most; None where there are no steps."""
+    """Return in which phase, and by which subject, each step's slowest loses most; None without steps."""
     complete = impute(steps)
     if len(complete) == 0 or len(complete.subjects) < 2:
         return None

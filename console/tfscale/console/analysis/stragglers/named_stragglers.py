@@ -66,7 +66,7 @@ class NamedStragglers:
         return max((figures.slowdown for figures in self.figures.values()), default=1.0)
 
     def drop(self, subjects: set[str]) -> None:
-        """Forget these subjects, and who looked slow."""
+        """Forget these subjects, and the suspect."""
         self.suspect, self.late = None, ()
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 

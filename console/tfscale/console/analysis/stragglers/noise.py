@@ -23,7 +23,7 @@ fewer blocks is off by more than a tenth, and so are the margins."""
 _LITTLE_SKEW = 0.01
 """Skewness up to which a distribution is taken for normal."""
 _TRIMMED = 1.03
-"""Standard error of the mean of the middle three fifths over that of the mean of all."""
+"""Ratio of the standard error of the mean of the middle three fifths to that of the mean of all values."""
 _LARGEST_MEMORY = 0.98
 """Bound on the estimated correlation: at 1 the variance of the mean would not fall with more values at all."""
 _OUTLIER = 4 * 1.4826
@@ -163,7 +163,7 @@ def difference(levels: Floats, error: float) -> float:
 
 
 class Spells(NamedTuple):
-    """Slowness of subjects that passed by itself: how long noise lasts here."""
+    """Slowness that passed by itself: the length of noise here."""
 
     longest: int
     """Blocks of the longest spell."""

@@ -54,7 +54,7 @@ class Pause:
     """Time in which all others waited for a single subject."""
 
     at: float
-    """Its end, Unix seconds."""
+    """End of the pause, Unix seconds."""
     seconds: float
     """Time by which the subject was later than the next: the cost of the pause to all."""
     where: str

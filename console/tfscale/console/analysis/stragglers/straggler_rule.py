@@ -53,18 +53,18 @@ _CLEAR = 2.0
 """Factor over the others' noise from which on slowness is no part of the noise: with 1 the largest of many normal
 values would be named."""
 _USUAL = 80
-"""Blocks before the drop, at most, from which the level and the noise of a straggler are estimated:
-more would mix in a level from before, fewer make the estimate noise."""
+"""Most blocks before the drop from which a straggler's level and noise are estimated: more would mix in an earlier
+level, fewer make the estimate noise."""
 _SUSPECT_LENGTHS = (10, 20, 40, 80, 160)
-"""Lengths of the windows over which somebody may look slow, in blocks."""
+"""Lengths of the windows over which a subject may look slow, in blocks."""
 _SUSPECT_SECONDS = 3.0
-"""Seconds for which a suspect has looked slow: shorter bursts come every minute, and who is named in grey a moment
-before the diagnosis has little time to be of use."""
+"""Seconds for which a suspect has looked slow: shorter bursts come every minute, and a name just before the
+diagnosis would be of little use."""
 _SUSPECT_CHANCE = 2e-4
 """Probability of a suspect in one evaluation of a cluster with the estimated noise, 4 times that of a name. With
 1e-3 noise that drifts showed one in one of four starts, now in one of thirty (scripts/bench/detectors/suspects.py)."""
 _SUSPECT_HISTORY = 20.0
-"""Seconds of history without which nobody less than twice as slow is a suspect (the same measurement)."""
+"""Seconds of history without which no subject below twice the time is a suspect (the same measurement)."""
 _ENOUGH_TO_DIFFER = 5
 """Other workers from which on they show whether the cluster has several kinds of hardware: two pairs and one more;
 among fewer each may be its own kind."""
@@ -245,7 +245,7 @@ def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule)
 
 
 def _error(values: Floats, count: int) -> float:
-    """Return the standard error of the middle of `count` blocks of noise as in (k,) `values`."""
+    """Return the standard error of the middle of `count` blocks with the noise of (k,) `values`."""
     return float(standard_error(values[:, None], count, 0)[0][0])
 
 
@@ -259,7 +259,7 @@ def _slow_columns(blocks: Blocks, length: int, rule: Rule) -> list[int]:
 
 
 def _noise(ranked: Floats) -> float:
-    """Return the median over the columns of half the range of the middle two thirds of their sorted blocks."""
+    """Return the noise of the columns: half the range of the middle two thirds of blocks, as the median of all."""
     length = len(ranked)
     return float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
 
@@ -306,7 +306,7 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
 
 
 def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
-    """Return the blocks for which the first column must have been slow since its onset to be in no burst of noise."""
+    """Return the blocks for which the first column must have been slow since its onset to be no burst of noise."""
     noise = spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
     share = levels.shape[1] / blocks.level.shape[1]
     hour = 3600 / (blocks.length * blocks.stretch)
@@ -362,7 +362,7 @@ def _middle(ranked: Floats) -> Floats:
 
 
 def _gain(blocks: Blocks, column: int, level: float) -> float:
-    """Return the time beyond the median of the peers, as a share of the step: the gain of a repair."""
+    """Return the time beyond the median of the peers, as a share of the step, which is the gain of a repair."""
     return float((1 - np.exp(-level)) * blocks.part(column))
 
 

@@ -51,7 +51,7 @@ def slower_than_peers(
 
 
 def begin_of(verdicts: Sequence[Verdict]) -> float:
-    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
+    """Return the Unix seconds since which all of these straggle, and over which their figures are measured."""
     return max(verdict.begin for verdict in verdicts)
 
 

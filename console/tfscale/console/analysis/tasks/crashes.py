@@ -34,7 +34,7 @@ some seconds later. With less one incident would be several, with more two incid
 _IN_SENTENCE = 160
 """Characters of a log's line that a sentence shows."""
 _MOST_REASONS = 2
-"""Tasks with reasons of their own that a sentence tells beside the first."""
+"""Tasks with other reasons that a sentence names beside the first."""
 _CUT_FELT = 30.0
 """Seconds after a silence in which others may still fail because of it: TensorFlow gives a peer up some ten seconds
 after its last heartbeat. With less such failures have no cause, with more an unrelated failure gets this cause."""
@@ -94,7 +94,7 @@ class CrashWatch:
             self._incidents.append(_Incident([failure], noticed=now))
 
     def _with_peer(self, failure: Failure) -> Failure:
-        """Return the failure with the task that its log names, by its name or by its address alone."""
+        """Return the failure with the task that its log names, by name or by address."""
         clue = failure.clue
         if clue is None:
             return failure
@@ -245,7 +245,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
 
 
 def _why(failure: Failure) -> str:
-    """Return the line of its log that explains the failure, as the next part of the sentence."""
+    """Return the line of the task's log that explains the failure, as the next part of the sentence."""
     clue = failure.clue
     if clue is None or (clue.kind == PEER and failure.signal in PRIMARY):
         return ""

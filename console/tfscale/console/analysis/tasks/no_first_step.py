@@ -56,7 +56,7 @@ def _without_chief(needed: Sequence[ObservedTask], begin: float, now: float) -> 
 
 
 def _in_the_first_collective(meeting: Sequence[ObservedTask], begin: float, now: float) -> list[Diagnosis]:
-    """Return the hang of tasks of which some have been in their first collective for too long."""
+    """Return the hang of tasks where some have been in their first collective for too long."""
     inside = [task for task in meeting if task.is_inside]
     since = max((task.collective.entered_at or begin for task in inside if task.collective), default=begin)
     if not inside or now - since <= PATIENCE:

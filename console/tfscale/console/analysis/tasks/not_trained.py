@@ -11,7 +11,7 @@ from tfscale.core.records.task_status import TaskState
 
 
 def not_trained(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task that trains nothing; its next start ends the diagnosis."""
+    """Return a diagnosis for each task that trains nothing, which ends at the task's next start."""
     return [_describe(task, reason) for task in tasks if (reason := _reason(task)) is not None]
 
 

@@ -12,7 +12,7 @@ from tfscale.core.text import plural
 
 
 def unused_gpus(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task that leaves GPUs unused; its next start ends the diagnosis."""
+    """Return a diagnosis for each task that leaves GPUs unused, which ends at the task's next start."""
     training = [(task, task.probe, task.probe.devices) for task in tasks if _trains(task) and task.probe]
     known = [(task, probe, devices) for task, probe, devices in training if devices is not None]
     usual = _usual([devices.gpus for _, _, devices in known])

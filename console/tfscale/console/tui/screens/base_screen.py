@@ -1,4 +1,4 @@
-"""Base of all screens: the newest snapshot and the look, passed on to their widgets."""
+"""Base of all screens: the newest snapshot and the appearance, passed on to their widgets."""
 
 from __future__ import annotations
 

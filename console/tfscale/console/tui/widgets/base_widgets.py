@@ -35,7 +35,7 @@ class SnapshotLines(SnapshotWidget):
         raise NotImplementedError
 
     def rewrite(self) -> None:
-        """Draw anew after a change of something beside snapshot, appearance and width."""
+        """Draw anew after a change outside of snapshot, appearance and width."""
         self._written = None
         self.refresh(layout=True)
 

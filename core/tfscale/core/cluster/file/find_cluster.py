@@ -35,5 +35,5 @@ def load_found(path: Path) -> ClusterSpec:
 
 
 def no_cluster(environment: Mapping[str, str]) -> str:
-    """Return where a cluster was looked for in vain, as a part of a message."""
+    """Return the places where a cluster was looked for in vain, as a part of a message."""
     return f"there is no TF_CONFIG, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"

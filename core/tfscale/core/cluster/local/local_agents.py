@@ -127,7 +127,7 @@ def local_agents(environment: Mapping[str, str], port: int | None = None) -> lis
 
 
 def _prefix(port: int | str | None) -> str:
-    """Return the begin of a file's name: each of many agents is asked for its token by its port."""
+    """Return the begin of a file's name, which contains the port: a caller looks for an agent's token by its port."""
     return "" if port is None else f"{port}-"
 
 

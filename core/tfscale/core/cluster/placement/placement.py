@@ -36,7 +36,7 @@ class Placement:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Reason by host, as agents' addresses name it."""
     revision: int = 0
-    """Number of changes since that started no task: each uncordoned a host."""
+    """Number of later changes without a start of tasks: each uncordoned a host."""
 
     def task_of(self, seat: Address) -> Task | None:
         """Return the task of this seat, None for a seat without a task."""

@@ -188,7 +188,7 @@ def _with_epoch_lines(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _repair_evaluate(trainer: Any, kind: Any) -> None:
-    """Evaluate a finite data set on the chief, exactly; and a given number of steps on the workers."""
+    """Evaluate a finite data set on the chief, exactly; a given number of steps on the workers."""
     original = kind.evaluate
 
     @functools.wraps(original)

@@ -77,7 +77,7 @@ class Scheduler:
         return PendingLogs(self._scheduled)
 
     def unless_over(self, execution: FedExecution) -> list[Any]:
-        """Return the batches of an execution. Raises StopIteration where there are none, when all steps have ended."""
+        """Return the batches of an execution. Raises StopIteration without any, once all steps have ended."""
         if not (batches := execution.batches()):
             self._coordinator.join()
             raise StopIteration

@@ -64,7 +64,7 @@ def is_follower() -> bool:
 
 @contextlib.contextmanager
 def apart(name: str) -> Iterator[str]:
-    """Yield a path to write at in place of this path, and move the file to this path in the end; may be nested."""
+    """Yield a path to write at; in the end the file is moved to this path. May be nested."""
     global _is_apart
     path = Path(name).resolve()
     staging = None if _is_apart else _staging(path)
@@ -83,7 +83,7 @@ def apart(name: str) -> Iterator[str]:
 
 
 def newest(name: str) -> str:
-    """Return where to read this worker's newest file: in place, or its own copy until the chief's file is in place."""
+    """Return the path of this worker's newest file: in place, or its own copy until the chief's file is in place."""
     path = Path(name).resolve()
     copy = _kept.get(path)
     if copy is None or not copy.exists() or (path.exists() and path.stat().st_mtime_ns >= copy.stat().st_mtime_ns):

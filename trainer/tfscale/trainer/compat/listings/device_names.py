@@ -37,7 +37,7 @@ def _logical(match: re.Match[str]) -> str:
 
 
 def refuse_absent(tensorflow: Any) -> None:
-    """Refuse a strategy of devices of which this host does not have all; stock TensorFlow waits for ever."""
+    """Refuse a strategy with devices that this host lacks; stock TensorFlow waits for ever."""
     _check(tensorflow.distribute.MirroredStrategy, lambda devices=None, *_, **__: devices)
     _check(
         tensorflow.distribute.experimental.CentralStorageStrategy,

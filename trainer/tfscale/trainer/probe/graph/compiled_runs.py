@@ -17,7 +17,7 @@ class CompiledRuns:
         self._by_key: dict[Hashable, TracedRun] = {}
 
     def mark(self, run: TracedRun) -> None:
-        """Mark a run as unsplit if its compiled function updates variables: the function may only compute gradients."""
+        """Mark a run as unsplit if its compiled function updates variables; another may only compute gradients."""
         run.unsplit = changes_variables(run)
         self.are_seen |= run.unsplit
 

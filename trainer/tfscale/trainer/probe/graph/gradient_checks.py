@@ -74,7 +74,7 @@ class GradientChecks:
             return any(not check.site.overlaps_updates for check in self._by_kind.values())
 
     def taken_out(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows that no check wrote; the rows of checks are kept until `drain`."""
+        """Return the rows other than the checks', which are kept until `drain`."""
         if not self._by_kind or not len(rows):
             return rows
         of_checks = np.isin(rows[:, 0], list(self._by_kind))

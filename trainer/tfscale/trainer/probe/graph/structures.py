@@ -184,7 +184,7 @@ def loop_inside(graph: Any, outermost: Container[int]) -> Any:
 
 
 def iterations(body: Any) -> int:
-    """Return how often the body of a loop runs at most; 1 where its graph does not say."""
+    """Return the most iterations of a loop's body; 1 where its graph does not say."""
     # A graph does not keep the one around it: that of a function which is called once may be gone.
     around = body.outer_graph
     for op in around.get_operations() if around is not None else ():

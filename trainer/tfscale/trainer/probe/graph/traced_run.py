@@ -48,7 +48,7 @@ class Reduction(NamedTuple):
 
     @property
     def ops(self) -> set[tf.Operation]:
-        """Ops by which the graph of the reduction has its results, once the graph uses the results."""
+        """Ops that make the results in the graph of the reduction, once the graph uses them."""
         return ops_in(self.stamp.graph, self.results)
 
 
@@ -63,7 +63,7 @@ class UnresolvedReductions:
         self._reductions += reductions
 
     def resolve(self) -> None:
-        """Decide for each reduction whether updates wait, once rows show that all graphs have been traced."""
+        """Decide for each reduction whether updates wait for it, once rows show that all graphs have been traced."""
         unresolved, self._reductions = self._reductions, []
         for reduction in unresolved:
             reduction.site.overlaps_updates = not updates_fed_by(reduction.ops)
@@ -80,7 +80,7 @@ class TracedRun:
     unsplit: bool = False
     counter: Counter | None = None
     begun: list[tf.Operation] = field(default_factory=list)
-    """Stamp of the run's begin, in a graph that does not itself ask for a batch."""
+    """Stamp of the run's begin, in a graph that does not itself request a batch."""
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""

@@ -148,7 +148,7 @@ class ParameterServer:
             return NO_ROWS, 0
 
     def _empty(self, worker: Any) -> None:
-        """Throw away the rows that graphs with stamps still stage once nothing is measured any more."""
+        """Throw away the rows that graphs with stamps still stage after the end of measuring."""
         now = time.monotonic()
         if self._buffer is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
             self._emptied[worker.worker_index] = now

@@ -91,7 +91,7 @@ def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable
 
 
 def _code_of(function: Any) -> Hashable:
-    """Return an identity of a function's lines: the same whenever these lines run."""
+    """Return an identity of a function's lines, equal at each of their executions."""
     code: Hashable = getattr(getattr(function, "python_function", function), "__code__", None)
     return code or type(function).__qualname__
 

@@ -16,7 +16,7 @@ _BRIEF = 0.05
 each checkpoint of 5 ms would hide the longer ones; from 50 ms on a step of usual size shows the gap."""
 
 _REMEMBERED = 16
-"""Number of newest activities from hooks that inferred activities are compared with. An inferred activity is
+"""Number of newest activities from hooks with which inferred activities are compared. An inferred activity is
 reported within seconds, so a few would do; thousands would make each report slow."""
 
 COMPILE, CHECKPOINT, EVALUATION, IDLE = ActivityKind
@@ -84,7 +84,7 @@ class Activities:
 
     @contextmanager
     def during(self, kind: ActivityKind) -> Iterator[None]:
-        """Note that the block is an activity of this kind."""
+        """Record that the block is an activity of this kind."""
         with self._lock:
             if not self._depths.get(kind):
                 self._begun[kind] = time.time()

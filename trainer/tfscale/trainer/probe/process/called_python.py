@@ -19,7 +19,7 @@ _STEP = 0.05
 """Relative step in which the seconds are reported. Smaller steps would change the status each second, to be sent and
 read anew; with 0.1 two equal inputs could differ by a whole step."""
 _NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
-"""First words of the names of threads that load no data: TensorFlow's own have no name in Python (`Dummy-`)."""
+"""First words of the names of threads that load no data. TensorFlow's own threads have no name in Python (`Dummy-`)."""
 _HEALTH = "(_check_health)"
 """Last word of the name of the thread in which MultiWorkerMirroredStrategy looks after the other workers."""
 
@@ -86,7 +86,7 @@ class CalledPython:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a number that is a power of 1 + _STEP, or 0 below a microsecond."""
+    """Return a power of 1 + _STEP near the number, or 0 below a microsecond."""
     return 0.0 if seconds < 1e-6 else (1 + _STEP) ** round(math.log(seconds, 1 + _STEP))
 
 

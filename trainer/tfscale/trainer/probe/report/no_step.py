@@ -1,4 +1,4 @@
-"""Sentence about a program that ends as if all were well, and has made no step."""
+"""Sentence about a program that ends well without a step."""
 
 from __future__ import annotations
 

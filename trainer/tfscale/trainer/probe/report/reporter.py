@@ -73,7 +73,7 @@ class Reporter:
         self._thread.start()
 
     def send(self, report: ProbeReport) -> None:
-        """Queue a report; the oldest gives way when the queue is full. Never blocks."""
+        """Queue a report; a full queue drops its oldest. Never blocks."""
         with self._changed:
             message = wire.serialised(self._identity, report)
             if report.status is not None:

@@ -94,7 +94,7 @@ def _column(values: list[float]) -> list[float]:
 
 
 def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the steps with unknown phases: only their ends can be believed."""
+    """Return the steps with unknown phases, because only their ends are right."""
     if isinstance(steps, UsualSteps):
         return steps.without_phases()
     return [

@@ -84,7 +84,7 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> telemetry_pb2.P
 
 
 def steps_in(message: bytes) -> int:
-    """Return the number of steps that are lost if this report is dropped."""
+    """Return the number of steps that would be lost with this report."""
     batches = parsed(report_pb2.TaskReport, message).steps
     return sum(len(batch.sequence) + batch.lost for batch in batches)
 

@@ -59,7 +59,7 @@ def _unfolded(op: tf.Operation) -> Sequence[tf.Tensor]:
 
 
 def _may_be_constant(tensor: tf.Tensor) -> bool:
-    """Decide whether grappler may know the value of a tensor before the graph runs."""
+    """Decide whether grappler may know the value of a tensor before the run."""
     seen: set[tf.Operation] = set()
     todo = [tensor.op]
     while todo and len(seen) < _MOST_KNOWN:

@@ -39,7 +39,7 @@ class RemoteRowBuffer(RowBuffer):
         enters: bool = False,  # noqa: ARG002
         carrier: tf.Tensor | None = None,  # noqa: ARG002
     ) -> tf.Operation:
-        """Create the same op; there are no collectives here to enter, and a staging area's stamps take no tensors."""
+        """Create the same op; there are no collectives to enter, and a staging area's stamps take no tensors."""
         return super().stamp(_one_of_each_server(after))
 
     def read(self) -> tuple[np.ndarray, int]:

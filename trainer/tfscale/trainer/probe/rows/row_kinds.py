@@ -117,7 +117,7 @@ class RowKinds:
         return ends
 
     def on_new_clock(self, rows: np.ndarray, by: float, now: float) -> np.ndarray:
-        """Return the rows, of which the clock was set `by` seconds before `now`, with the times of the new clock."""
+        """Return rows from before the clock was set by `by` seconds at `now`, with times of the new clock."""
         moved, kinds = np.array(rows), rows[:, 0].astype(np.int64)
         for number in numbers_in(kinds):
             places = sorted({place for _, each in self.spans(number) for place in (each.begin, each.end)})

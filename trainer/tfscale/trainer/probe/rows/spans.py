@@ -60,7 +60,7 @@ class Site:
     bytes: int = 0
     """Bytes that one replica hands to a reduction, elements x dtype, of fixed shapes."""
     examples: int = 0
-    """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
+    """Examples in this worker's part of a batch of an INPUT, of fixed size."""
     gathered: int = 0
     """All-gathered part of a reduction's `bytes`: rows of sparse gradients, or the program's own gathers."""
     gathers_more: bool = False
@@ -110,7 +110,7 @@ class Span(NamedTuple):
     begin: float
     end: float
     amount: float = 0.0
-    """Examples of an INPUT, or bytes of a REDUCE, beyond the number that is fixed with the site."""
+    """Examples of an INPUT, or bytes of a REDUCE, beyond the fixed number of the site."""
 
 
 class Sites:

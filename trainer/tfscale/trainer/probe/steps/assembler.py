@@ -22,7 +22,7 @@ step of its own; with more, two steps of a fast loop would be one."""
 _LARGE = 0.01
 """Part of the largest reduction of a step: a smaller reduction is not of gradients."""
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
-"""Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two."""
+"""Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two steps."""
 
 REMEMBERED = 64
 """Number of newest steps whose median duration is the usual duration. With far fewer, two slow steps would count as
@@ -57,7 +57,7 @@ class StepAssembler:
     sequence: int = 0
     evaluation: Evaluation = field(default_factory=Evaluation)
     own_input: bool = False
-    """True if the newest step asked TensorFlow for no batch: the program brings its batches itself, in `host`."""
+    """True if the newest step requested no batch of TensorFlow: the program brings its batches itself, in `host`."""
     _asks: bool = False
     """True once TensorFlow was asked for a batch."""
     _batches: list[Span] = field(default_factory=list)
@@ -83,7 +83,7 @@ class StepAssembler:
 
     @property
     def tail(self) -> Tail | None:
-        """End of the steps so far; None if the next step has begun, or if this end alone does not tell how to go on."""
+        """End of the steps so far; None if the next step has begun, or if more than this end is needed to go on."""
         begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
         if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
             return None
@@ -101,7 +101,7 @@ class StepAssembler:
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def forget_times(self) -> None:
-        """Forget the times of everything that is over: the clock was set, and coming times may be earlier or later."""
+        """Forget the times of all past spans: the clock was set, and coming times may be earlier or later."""
         self._reduced, self._exit, self._updated = -math.inf, UNKNOWN, UNKNOWN
         self._reductions, self._ready, self._pauses, self._idle = [], {}, [], []
         self.evaluation.finish()
@@ -345,7 +345,7 @@ class StepAssembler:
         return tuple(slowest - ready[replica] for replica in sorted(ready))
 
     def _earlier_in_all(self, last: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the sum over all micro-batches: at the end of each, replicas wait for the slowest."""
+        """Return the sum over all micro-batches, at whose ends replicas wait for the slowest."""
         alike = [part.earlier for part in self._parts if len(part.earlier) == len(last)]
         return tuple(map(sum, zip(last, *alike, strict=True)))
 

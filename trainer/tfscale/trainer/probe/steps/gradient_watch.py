@@ -26,7 +26,7 @@ class NonFinite(NamedTuple):
 
 
 class GradientWatch:
-    """Finder of the first of the newest steps from which on all gradients are not finite."""
+    """Finder of the first of the newest steps in a row with gradients that are not finite."""
 
     def __init__(self) -> None:
         self.newest: Gradients | None = None

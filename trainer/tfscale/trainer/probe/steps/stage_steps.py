@@ -27,7 +27,7 @@ class StageSteps:
         self._lock = threading.Lock()
 
     def add(self, passes: Sequence[Sequence[Interval]], updated: float) -> None:
-        """Add a step by the passes of each stage, and by when its variables were updated; Unix seconds."""
+        """Add a step by the passes of each stage, and the time of its updates; Unix seconds."""
         begin = min(first for stage in passes for first, _ in stage)
         end = max(last for stage in passes for _, last in stage)
         update, host = self._updated - self._end, begin - self._updated

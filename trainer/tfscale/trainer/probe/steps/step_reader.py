@@ -17,7 +17,7 @@ from tfscale.trainer.probe.steps.timeline import Interval
 from tfscale.trainer.probe.steps.usual_steps import FastPath, are_usual
 
 _BATCH = 64
-"""Spans that the assembler is fed without a break: more than 0.3 ms of work."""
+"""Spans that the assembler gets without a break: more than 0.3 ms of work."""
 _MOST_ROWS = 4096
 """Most rows that wait for a run: a program may reduce for ever without a run. They are the rows of a thousand steps;
 fewer would drop those of a late run, more would only fill memory."""
@@ -70,7 +70,7 @@ class StepReader:
         return self._kinds.on_new_clock(rows, by, now), [_on_new_clock(span, by, now) for span in spans]
 
     def _usual(self, pauses: Sequence[Interval], horizon: float) -> tuple[Sequence[Step], bool]:
-        """Return the usual steps before the first pause, and whether nothing else is left to be read."""
+        """Return the usual steps before the first pause, and whether that is all."""
         if self._spans:
             return [], False
         before = min([horizon, *(begin for begin, _ in pauses)])

@@ -57,7 +57,7 @@ class Timeline:
 
 
 def overlap(intervals: Iterable[Interval], begin: float, end: float) -> float:
-    """Return the seconds of [begin, end] that intervals cover, each counted by itself; 0 where an end is unknown."""
+    """Return the seconds of [begin, end] that the intervals cover, each counted by itself; 0 for an unknown end."""
     if math.isnan(begin) or math.isnan(end):
         return 0.0
     return sum(max(0.0, min(end, until) - max(begin, since)) for since, until in intervals)

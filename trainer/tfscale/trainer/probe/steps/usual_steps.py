@@ -96,9 +96,9 @@ class _Fields(NamedTuple):
     amount: int
     """Places of the span's numbers in the row; 0 for none."""
     fixed: int
-    """Examples of a batch, or bytes of a reduction, that are fixed with the site."""
+    """Examples of a batch, or bytes of a reduction, as fixed with the site."""
     group: int
-    """Number that is the same in all steps of a program: of a run's site, or whether a reduction is a collective."""
+    """Number that is equal in all steps of a program: of a run's site, or whether a reduction is a collective."""
 
 
 _MOST_SPANS = WIDTH - 1

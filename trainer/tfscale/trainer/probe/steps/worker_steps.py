@@ -90,7 +90,7 @@ class WorkerSteps:
 
 
 def _pull(step: Step, fetched: list[Interval], batches: list[Interval]) -> float:
-    """Return the seconds spent waiting for variables alone, after the batch was there."""
+    """Return the seconds of waiting for variables alone, after the batch had arrived."""
     begin = step.end - sum(part for part in step[2:6] if not math.isnan(part))
     fetching = [(max(since, begin), min(until, step.end)) for since, until in fetched]
     total = sum(until - since - overlap(batches, since, until) for since, until in fetching if until > since)

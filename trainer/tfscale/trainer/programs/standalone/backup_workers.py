@@ -44,7 +44,7 @@ class Arrivals:
         self._arrived: queue.SimpleQueue[tuple[Any, ...] | Exception] = queue.SimpleQueue()
 
     def expect(self, step: int, value: Any) -> None:
-        """Wait for a value beside all else."""
+        """Wait for one more value."""
         # A thread that waits for a worker which is gone must not keep the program from its end.
         threading.Thread(target=self._wait, args=(step, value), daemon=True).start()
 
@@ -68,7 +68,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def check(settings: argparse.Namespace, workers: int) -> None:
-    """Set how many gradients a step needs, where no flag did, and check the number. Raises UsageError."""
+    """Set the number of gradients for a step, if no flag did, and check it. Raises UsageError."""
     settings.needed = settings.needed or max(1, workers - 1)
     if settings.needed > workers:
         raise UsageError(f"--needed {settings.needed}: from 1 to {workers}, the number of workers")

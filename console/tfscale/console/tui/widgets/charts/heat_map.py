@@ -142,7 +142,7 @@ class HeatMap(ScrollView, can_focus=True):
         return [cell, Segment(" " * gap, style(None, appearance.palette.background))] if gap else [cell]
 
     def _sign(self, spot: Spot) -> str:
-        """Return the sign for states that must be seen whatever the measure; the same signs as in the table."""
+        """Return the sign for states that must be seen under any measure, as in the table."""
         view, glyphs = spot.view, self.appearance.glyphs
         if view.link.state is not LinkState.UP:
             return glyphs.lost

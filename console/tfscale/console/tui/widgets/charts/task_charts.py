@@ -37,7 +37,7 @@ class Chart:
     areas: tuple[Area, ...]
     format_value: FormatValue
     top: float | None = None
-    """Value of a full column; None: a round number above the largest value."""
+    """Value of a full column; with None a round number above the largest value."""
 
 
 class Charts(SnapshotWidget):

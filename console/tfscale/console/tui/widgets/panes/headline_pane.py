@@ -75,7 +75,7 @@ def _add_in_grey(lines: list[Text], words: str, appearance: Appearance, width: i
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
-    """Wrap the sentence; a number and its unit stay together."""
+    """Wrap the sentence, with each number beside its unit."""
     together = re.sub(r"(?<=\d) (?=\S{1,3}\b|°)", "\N{NO-BREAK SPACE}", sentence)
     lines = textwrap.wrap(together, width, max_lines=_MOST_LINES, placeholder=" ...") or [""]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

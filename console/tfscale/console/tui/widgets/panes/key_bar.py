@@ -10,7 +10,7 @@ from tfscale.console.tui.widgets.charts.step_bar import legend
 
 
 class Legend(AppearanceWidget):
-    """Legend of the bars' colours, and how the table's content differs from all tasks."""
+    """Legend of the bars' colours, and the differences of the table's content from all tasks."""
 
     status: reactive[str] = reactive("")
 

@@ -214,7 +214,7 @@ def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
 
 
 def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
-    """Yield when and how each attempt ended, the newest first, with its last lines of log."""
+    """Yield time and manner of each attempt's end, the newest first, with its last lines of log."""
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None
