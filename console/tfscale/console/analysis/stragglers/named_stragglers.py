@@ -73,8 +73,8 @@ class NamedStragglers:
     def judge(self, blocks: Blocks, report: Report) -> None:
         """Judge the blocks, and `report` all stragglers anew, over the steps since the newest onset.
 
-        A subject is not named while those steps contradict the blocks: work that moves from worker to worker can keep
-        the beat of the blocks.
+        A subject is not named while those steps contradict the blocks: work that moves from worker to worker with the
+        period of a block looks as if one worker were slow.
         """
         self._end_recovered(blocks)
         fresh = {blocks.subjects[verdict.column]: verdict for verdict in judge(blocks, self.rule)}
