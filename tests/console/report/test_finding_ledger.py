@@ -64,7 +64,7 @@ def test_a_standstill_costs_all_the_time_from_its_first_second_on(fault: str, ki
 
 
 def test_a_hang_that_opens_again_costs_all_its_time_and_has_not_ended() -> None:
-    """A signal that stops a process makes a stillness a hang at once; once the process goes on it is a stillness again."""
+    """A stopped process makes a stillness a hang at once; once the process goes on, it is a stillness again."""
     (hang,) = watched(100, 3, "worker:1=hang@20s", "worker:1=stop@30s-40s")
     assert (hang.diagnosis.kind, hang.diagnosis.end) == ("hang", None)
     assert hang.lost == pytest.approx(79.5, abs=3)

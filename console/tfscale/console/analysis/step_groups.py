@@ -1,4 +1,4 @@
-"""Groups of subjects that do equal work: workers, the replicas in them, asynchronous workers; and pipeline stages."""
+"""Groups of subjects with equal work: workers, their replicas, asynchronous workers; and pipeline stages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StepGroups(Detector):
                 (self._replicas if part else self._workers).table.add(batch)
 
     def judge(self, local_steps: int) -> StepView:
-        """Align the newest steps of each group, judge who straggles, and return the steps that are the cluster's."""
+        """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
         for group in self._groups:
             group.judge(self._tasks)
         main = self.main
@@ -62,9 +62,9 @@ class StepGroups(Detector):
         )
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return the stragglers, imbalances and pauses of all groups, as they were judged.
+        """Return the stragglers, imbalances and pauses of all groups, by the last judgement.
 
-        A straggler ends with the last step before a standstill, and is told anew with the steps after it.
+        A straggler ends with the last step before a standstill, and begins anew with the first step after it.
         """
         self._note_standstill(view)
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
@@ -82,14 +82,14 @@ class StepGroups(Detector):
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:
-        """The group whose steps are the cluster's."""
+        """Group whose steps are the cluster's."""
         if self._asynchronous:
             return self._asynchronous
         return self._workers if self._workers.table.subjects() else self._replicas
 
     @property
     def recovered(self) -> dict[str, float]:
-        """Time, Unix seconds, since which a straggler that has just ended is as fast as its peers, by subject."""
+        """Time, Unix seconds, since which a just ended straggler is as fast as its peers, by subject."""
         return {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
 
     @property
@@ -113,7 +113,7 @@ class StepGroups(Detector):
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
     """Return the diagnoses of tasks and of the replicas in them, each slowness once.
 
-    A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
+    A task with only slow replicas (of all `subjects`) is slow itself; otherwise the replica alone is named.
     """
     slow = {diagnosis.subject for diagnosis in replicas if diagnosis.kind == "straggler"}
     entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}

@@ -23,7 +23,7 @@ from tfscale.v1 import report_pb2, telemetry_pb2
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """Reply of the agent: one of the four fields is set."""
+    """Reply of the agent: exactly one of the four fields is set."""
 
     accepted: bool
     refused: str | None
@@ -52,8 +52,8 @@ def message(identity: Identity, report: ProbeReport) -> report_pb2.TaskReport:
 def serialised(identity: Identity, report: ProbeReport) -> bytes:
     """Return the bytes of the report's message.
 
-    Columns of usual steps are copied as they are, which takes a third of the CPU of numbers that are converted one by
-    one. Messages that follow each other are read as one that has all their fields.
+    Columns of usual steps are copied, which takes a third of the CPU of converting number by number. Messages that
+    follow each other are read as one message with the fields of both.
     """
     steps = report.steps
     if not isinstance(steps, UsualSteps):
@@ -84,7 +84,7 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> telemetry_pb2.P
 
 
 def steps_in(message: bytes) -> int:
-    """Return the number of steps that are lost if this report is dropped."""
+    """Return the number of steps that would be lost with this report."""
     batches = parsed(report_pb2.TaskReport, message).steps
     return sum(len(batch.sequence) + batch.lost for batch in batches)
 
