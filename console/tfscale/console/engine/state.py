@@ -196,8 +196,10 @@ class ClusterState:
     def _add_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
-            if after.reason not in ("", before.reason):  # what becomes of a task that has ended
-                self._add_entry(at, "warning", str(task), after.reason, "task")
+            if after.reason not in ("", before.reason):
+                # What becomes of a task that has ended, or what an order has done to one that goes on.
+                is_over = after.state in (TaskState.EXITED, TaskState.LOST)
+                self._add_entry(at, "warning" if is_over else "info", str(task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
