@@ -123,6 +123,7 @@ class Diagnostician:
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
+        self._pace_drop.remember(view.now, rate)
         sentence = headline(
             diagnoses,
             view.tasks,
@@ -132,7 +133,7 @@ class Diagnostician:
             stages=list(stages.values()),
             short=short,
             late=late,
-            drop=self._pace_drop.within_a_minute(view.now, rate),
+            drop=self._pace_drop.newest,
         )
         return Findings(
             diagnoses=diagnoses,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.finding_kinds import NOT_JUDGED, Group, kind_of
@@ -63,11 +63,11 @@ class OpenDiagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
-        straggles = any(each.diagnosis.kind == "straggler" for each in held.values())
+        kinds = {each.diagnosis.kind for each in held.values()}
         ended = [
             before.ended(
                 since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
-                _not_judged(before.diagnosis, straggles, no_pace),
+                _not_judged(before.diagnosis, kinds, no_pace),
             )
             for key, before in self._open.items()
             if key not in held
@@ -88,12 +88,12 @@ def _end_of(diagnosis: Diagnosis, now: float, still_since: float | None) -> floa
     return min(now, max(diagnosis.begin, still_since))
 
 
-def _not_judged(diagnosis: Diagnosis, straggles: bool, no_pace: str | None) -> str | None:
-    """Return why a diagnosis that is gone is not judged any longer; None where it is over."""
+def _not_judged(diagnosis: Diagnosis, kinds: Collection[str], no_pace: str | None) -> str | None:
+    """Return why a diagnosis that ends is not judged beside open ones of these `kinds`; None where it is over."""
     kind = kind_of(diagnosis)
     if no_pace is not None and kind.group is Group.PACE:
         return no_pace
-    return "straggler" if straggles and kind.yields_to_stragglers else None
+    return next((other for other in kind.yields_to if other in kinds), None)
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:
