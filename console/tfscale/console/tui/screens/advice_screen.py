@@ -18,8 +18,8 @@ from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.charts.scaling_chart import draw
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline

@@ -23,8 +23,8 @@ from textual.strip import Strip
 from tfscale.console.analysis.steps.phases import longest_lag, transfer
 from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
-from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
@@ -183,7 +183,7 @@ class StepBars(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(TaskTable.TaskOpened(self.cursor))
+            self.post_message(TaskOpened(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y - 1
