@@ -735,9 +735,7 @@ Global___StepBatch: _TypeAlias = StepBatch  # noqa: Y015
 
 @_typing.final
 class PackedSteps(_message.Message):
-    """StepBatch whose columns are bytes, as a probe writes arrays and a console reads them: the same on the wire, and the
-    numbers must be the same.
-    """
+    """StepBatch whose columns are bytes, as a console reads them: the same on the wire, and the numbers must be the same."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -25,7 +25,7 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import Coordinator
 from tfscale.core.records.training import Training
 from tfscale.core.text import clock
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)

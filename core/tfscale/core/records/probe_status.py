@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfscale.core.records.schema import Time
+from tfscale.core.text_enum import TextEnum
 
 
-class ProbeState(StrEnum):
+class ProbeState(TextEnum):
     """State of the probe inside the training process."""
 
     WAITING = "waiting"
@@ -18,7 +18,7 @@ class ProbeState(StrEnum):
     """State of a task whose processes load no probe, as its agent has found; the message says why."""
 
 
-class ActivityKind(StrEnum):
+class ActivityKind(TextEnum):
     """Kind of work that a training process does beside its steps."""
 
     COMPILE = "compile"
