@@ -37,7 +37,7 @@ from tfscale.core.report_schedule import until_next
 
 _logger = logging.getLogger(__name__)
 _RARELY = 3
-"""Ticks from one look at the socket and the announcement to the next: a logout removes them, and nobody else."""
+"""Ticks from one look at the socket and the announcement to the next: only a logout removes these files."""
 
 
 class Daemon:
@@ -77,7 +77,7 @@ class Daemon:
 
     @property
     def moves(self) -> bool:
-        """True where it has ended because tasks were placed anew: another daemon follows."""
+        """True where the daemon has ended because tasks were placed anew: another daemon follows."""
         return self._departure.moves
 
     def leave(self) -> None:
@@ -91,7 +91,7 @@ class Daemon:
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status.
 
-        Raises TfscaleError if the agent cannot start, NotBegun where another one of the process cannot.
+        Raises TfscaleError if the agent cannot start, NotBegun where another agent of the process cannot.
         """
         with self._parts.process.living(self):
             return await self._run()
@@ -154,7 +154,7 @@ class Daemon:
         return report_socket(self._settings)
 
     async def _keep_socket(self) -> None:
-        """Have the next start of the task report where it can, also when the runtime folder was removed."""
+        """Have the next start of the task report to a socket that exists, also when the runtime folder was removed."""
         assert self._report_server is not None
         try:
             await self._report_server.keep()
@@ -251,6 +251,6 @@ class Daemon:
         parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()), Milestone.of(frame))
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
-        """Return the status of the probe, by which a console also learns what is wrong beside it."""
+        """Return the status of the probe, with the agent's own troubles in its message for the console."""
         troubles = (*self._parts.supervisor.troubles, *self._parts.certificate_watch.troubles)
         return replace(probe, warnings=(*troubles, *probe.warnings)) if probe is not None and troubles else probe

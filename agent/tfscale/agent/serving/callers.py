@@ -51,7 +51,7 @@ class Callers:
         return Caller(self._stranger, None)
 
     def _certified(self, facts: Mapping[str, Iterable[bytes]]) -> Caller:
-        """Return whom the certificate names. `facts` are gRPC's about the connection."""
+        """Return the caller that the certificate names. `facts` are gRPC's about the connection."""
         uris = [uri.decode(errors="replace") for uri in facts.get("peer_uri", ())]
         names = [*facts.get("x509_common_name", ()), *facts.get("x509_subject_alternative_name", ())]
         name = bounded(next(iter(names), b"without a name").decode(errors="replace"), _MOST_NAME)
@@ -61,7 +61,7 @@ class Callers:
         return Caller(f"{name} ({role})" if role is not None else f"{name} (no role)", role)
 
     def refusal(self, what: str, needed: CallerRole, caller: Caller) -> str:
-        """Return why a caller may not do this, and what to do."""
+        """Return why a caller may not make the call, and what to do."""
         if self._has_tls:
             return (
                 f"{what} needs the role {needed}, and the certificate is that of {caller.who}: make one with "

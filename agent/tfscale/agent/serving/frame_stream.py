@@ -1,4 +1,4 @@
-"""Stream to one watcher: a description, the past that it asks for, then each frame, and last words."""
+"""Stream to one watcher: a description, the past if requested, then each frame, and last words."""
 
 from __future__ import annotations
 

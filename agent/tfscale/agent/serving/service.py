@@ -39,7 +39,7 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _MOST_REPORT = 64 << 10
-"""Bytes of the report of a failure: the last lines of a log are in it."""
+"""Bytes of a failure report, which contains the last lines of a log."""
 _MOST_HOSTS = 1000
 _Context = grpc.aio.ServicerContext
 

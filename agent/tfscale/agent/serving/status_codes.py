@@ -12,7 +12,7 @@ from tfscale.core.wire.fields import WireError
 
 
 class Stranger(TfscaleError):
-    """A request that is meant for another agent, or for none that it names."""
+    """A request that is meant for another agent, or that names no agent."""
 
 
 class Unsupported(TfscaleError):

@@ -1,4 +1,4 @@
-"""Reason why no probe reports from a task: what its processes were started with, from /proc."""
+"""Reason why no probe reports from a task, found in /proc in the start of its processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 _TENSORFLOW = "/libtensorflow"
 """Begin of the names of TensorFlow's libraries."""
 _MARK = f"/{MODULE}.py"
-"""File that a process has mapped once the second way in has entered it."""
+"""File that is mapped in each process that the second way in has entered."""
 _PERIOD = 3.0
 """Seconds between two looks, each of which reads some files of every process of the task."""
 _NEEDED = ("TFSCALE_REPORT", "TFSCALE_PROBE_PATH")
@@ -28,7 +28,7 @@ _NEEDED = ("TFSCALE_REPORT", "TFSCALE_PROBE_PATH")
 
 @dataclass(frozen=True, slots=True)
 class StartedProcess:
-    """Process with what it was started with."""
+    """Process with its command line and environment."""
 
     pid: int
     command: Sequence[str]
@@ -37,7 +37,7 @@ class StartedProcess:
 
     @property
     def python(self) -> str:
-        """Path of its Python as its launcher named it: in a virtual environment that is a link."""
+        """Path of the process's Python as its launcher named it: in a virtual environment that is a link."""
         named = shutil.which(self.command[0], path=self.environment.get("PATH")) if self.command else None
         return named or self.executable
 
@@ -65,7 +65,7 @@ class AbsentProbe:
 def absent_probe(task_pid: int) -> ProbeStatus | None:
     """Return the status of a probe that no process of the task will load, with the reason and what to do.
 
-    None while none has loaded TensorFlow, or where one of them may still report.
+    None while no process has loaded TensorFlow, or where a process may still report.
     """
     site = probe_site()
     reasons = [reason(process, site) for process in _without_mark(task_pid)]
@@ -73,9 +73,9 @@ def absent_probe(task_pid: int) -> ProbeStatus | None:
 
 
 def reason(process: StartedProcess, site: str | None) -> str:
-    """Return why the probe is not in this process, and what to do; empty where nothing is in its way.
+    """Return why the probe is not in this process, and what to do; empty where nothing keeps it out.
 
-    `site` is the folder that must be on its PYTHONPATH, None where the probe is not installed.
+    `site` is the folder that must be on the process's PYTHONPATH, None where the probe is not installed.
     """
     if site is None:
         return "the trainer part of tfscale is not installed beside its agent: install all of tfscale there"
@@ -105,7 +105,7 @@ def _lost_path(process: StartedProcess, flags: str, site: str) -> str | None:
 
 
 def _flags(command: Sequence[str]) -> str:
-    """Return the letters of Python's own options in its command line."""
+    """Return the letters of the options of Python itself in its command line."""
     letters = ""
     words = iter(command[1:])
     for word in words:
@@ -122,7 +122,7 @@ def _flags(command: Sequence[str]) -> str:
 
 
 def _without_mark(task_pid: int) -> Iterator[StartedProcess]:
-    """Yield the processes of the task that have loaded TensorFlow, and that the second way in has not entered."""
+    """Yield the task's processes that have loaded TensorFlow without being entered by the second way in."""
     try:
         root = psutil.Process(task_pid)
         processes = [root, *root.children(recursive=True)]

@@ -20,18 +20,18 @@ from tfscale.core.records.task_status import Exit
 from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
-"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps
-differ by a third by noise alone, and `healthy` beside a worker of half the speed would be read as false."""
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps differ by a
+third by noise alone, and `healthy` beside a worker of half the speed would be false."""
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
 
 def quoted(
     diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], condition: ClusterCondition
 ) -> Diagnosis | None:
-    """Return the open diagnosis, of those in the order of their weight, that the headline quotes; None where none is.
+    """Return the first open diagnosis, in the order of their weight, that the headline quotes; None without one.
 
-    Limits of a cluster that is used well and the like are no trouble. Of a cluster that makes no step nothing is said
-    about its pace, and a stillness is told unless a diagnosis explains it.
+    Calm diagnoses are not quoted. For a cluster without steps no diagnosis about the pace is quoted, and a stillness is
+    quoted unless a diagnosis explains it.
     """
     names = {task.name: task for task in tasks}
     candidates = [
@@ -87,27 +87,27 @@ def headline(
 
 
 def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
-    """Decide whether a crash is one of before: it is told once, also where the task runs again by then."""
+    """Decide whether a crash lies in the past: it is quoted once, even if the task runs again by then."""
     if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
         return False
     return task.status.started is not None and task.status.started > diagnosis.begin
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
-    """Say what takes most of the time of a healthy cluster, where it is not the steps."""
+    """Return the words for what takes most of the time of a healthy cluster besides the steps."""
     limits = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
     return next((f"; {each.statement or each.sentence}" for each in limits), "")
 
 
 def all_ended(exits: Sequence[Exit]) -> str:
-    """Say how all tasks have ended. Those that only served a task that exited with 0 were asked to end after it."""
+    """Return how all tasks have ended. Tasks that only served a task that exited with 0 were asked to end after it."""
     if not all(end.well for end in exits):
         return "all tasks have ended"
     return "all tasks have ended well" if any(end.code == 0 for end in exits) else "all tasks have ended as asked"
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
-    """Return a sentence about agents that do not answer, or tasks that have ended; None where there are none."""
+    """Return a sentence about silent agents or ended tasks; None without any."""
     unreachable = [task.name for task in tasks if not task.up]
     if unreachable:
         return no_contact(unreachable)
@@ -134,7 +134,7 @@ def _unnamed(
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
 ) -> str:
-    """Say how a cluster trains of which nothing bad is known: healthy, where enough is known for that."""
+    """Return the pace of a cluster without a known fault: healthy, where enough is known."""
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
         working = sum(worker.finished > 0 for worker in coordinator.workers)
@@ -159,7 +159,7 @@ def _unnamed(
 
 
 def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> str | None:
-    """Return the task whose newest steps are so slow that the headline of an unjudged cluster names it; None: none."""
+    """Return the task so slow that the headline of an unjudged cluster names it; None without one."""
     slowest = max((task.name for task in tasks), key=lambda name: ratios.get(name, 0.0), default=None)
     return slowest if slowest is not None and ratios.get(slowest, 0.0) >= _CONSPICUOUS else None
 
@@ -176,7 +176,7 @@ def _too_short(short: ShortHistory) -> str:
 
 
 def _all_reduces(probe: ProbeStatus | None) -> str:
-    """Say where a step is not one batch and one all-reduce."""
+    """Return the words for steps that are not one batch and one all-reduce."""
     if probe is not None and probe.local_steps:
         return f", 1 all-reduce in {probe.local_steps} steps"
     return f", 1 all-reduce for {probe.micro_batches} micro-batches" if probe and probe.micro_batches else ""

@@ -1,4 +1,4 @@
-"""The memory of open diagnoses: the rules return only what holds now."""
+"""Memory of open diagnoses: the rules return only present findings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _Key = tuple[str, str, float]
 class _Open:
     diagnosis: Diagnosis
     worst: Diagnosis
-    """The first of the most severe ones since it was opened."""
+    """First of the most severe diagnoses since it was opened."""
     past: PastStraggler | None
     """Sums of a straggler's figures so far; None for other kinds."""
 
     def ended(self, end: float, beside_straggler: bool) -> Diagnosis:
         """Return the ended diagnosis with the words and the severity of its worst moment.
 
-        The evidence tells if it ended because it is not judged `beside_straggler`.
+        The evidence `beside_straggler` is true if it ended because it is not judged beside one.
         """
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
@@ -51,8 +51,8 @@ class OpenDiagnoses:
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
-        What is gone ends at `now`; a straggler that has `recovered`, when it did (Unix
-        seconds, by subject); a finding on the pace of a cluster that makes no steps `still_since` then, with the last.
+        A diagnosis ends at `now`; a straggler that has `recovered` ends at its time there (Unix seconds, by subject); a
+        finding on the pace of a cluster without steps since `still_since` ends then.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)

@@ -1,4 +1,4 @@
-"""Groups of subjects that do equal work: workers, the replicas in them, asynchronous workers; and pipeline stages."""
+"""Groups of subjects with equal work: workers, their replicas, asynchronous workers; and pipeline stages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StepGroups(Detector):
                 (self._replicas if part else self._workers).table.add(batch)
 
     def judge(self, local_steps: int) -> StepView:
-        """Align the newest steps of each group, judge who straggles, and return the steps that are the cluster's."""
+        """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
         for group in self._groups:
             group.judge(self._tasks)
         main = self.main
@@ -57,20 +57,20 @@ class StepGroups(Detector):
         )
 
     def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
-        """Return the stragglers, imbalances and pauses of all groups, as they were judged."""
+        """Return the stragglers, imbalances and pauses of all groups, by the last judgement."""
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
         return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:
-        """The group whose steps are the cluster's."""
+        """Group whose steps are the cluster's."""
         if self._asynchronous:
             return self._asynchronous
         return self._workers if self._workers.table.subjects() else self._replicas
 
     @property
     def recovered(self) -> dict[str, float]:
-        """Time, Unix seconds, since which a straggler that has just ended is as fast as its peers, by subject."""
+        """Time, Unix seconds, since which a just ended straggler is as fast as its peers, by subject."""
         return {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
 
     @property
@@ -94,7 +94,7 @@ class StepGroups(Detector):
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
     """Return the diagnoses of tasks and of the replicas in them, each slowness once.
 
-    A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
+    A task with only slow replicas (of all `subjects`) is slow itself; otherwise the replica alone is named.
     """
     slow = {diagnosis.subject for diagnosis in replicas if diagnosis.kind == "straggler"}
     entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}

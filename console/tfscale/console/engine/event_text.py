@@ -26,8 +26,8 @@ def status_text(status: TaskStatus) -> str:
 def end_text(diagnosis: Diagnosis) -> str:
     """Return the end of a diagnosis as one line: the state that holds again, and how long it did not hold.
 
-    Of a diagnosis that is not judged any longer nobody knows whether that state holds. The sentence of a straggler that
-    has ended tells what it was, and that of a restart what it has cost and gained.
+    For a diagnosis that is no longer judged, nobody knows whether that state holds. An ended straggler's sentence says
+    what it was, a restart's its cost and gain.
     """
     if (is_over := kind_of(diagnosis).is_over) is None:
         return diagnosis.sentence

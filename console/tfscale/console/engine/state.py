@@ -1,4 +1,4 @@
-"""The fold: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
+"""State of the cluster: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ClusterState:
         return frozenset(task for task in self._placement.seats if task.role in training)
 
     def fold(self, event: Event) -> None:
-        """Take in one event. Every event is folded exactly once, in order of arrival."""
+        """Take in one event. Every event comes exactly once, in order of arrival."""
         match event:
             case FrameArrived():
                 self._fold_frame(event)
@@ -142,7 +142,7 @@ class ClusterState:
         )
 
     def _record_placement(self, text: str, at: float) -> None:
-        """Record the placement that an agent names, if it is the newest, and an event for each change."""
+        """Take in the placement that an agent names, if it is the newest, with an event for each change."""
         if not text or text == self._newest_placement:
             return
         self._newest_placement = text
@@ -180,7 +180,7 @@ class ClusterState:
         record.frame = frame.with_steps(())
 
     def _fold_milestone(self, task: Task, milestone: Milestone) -> None:
-        """Write down what happened before the first frame: it is told, and not judged."""
+        """Write down an event from before the first frame: it is shown, and not judged."""
         record = self._records[task]
         before, record.milestone = record.milestone, milestone
         self._add_status(task, before.status if before else None, milestone.status, milestone.at)
@@ -289,7 +289,7 @@ class _TaskRecord:
     description: Description | None = None
     frame: Frame | None = None
     milestone: Milestone | None = None
-    """The last one of before its first frame."""
+    """Last milestone from before the first frame."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -311,13 +311,13 @@ class _TaskRecord:
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
-    """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
+    """Return the parts of a diagnosis whose change is an event. Its sentence and numbers change every second."""
     evidence = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
 
 
 def _awaited(findings: Findings) -> Mapping[str, Doing]:
-    """Return the reasons for which others wait for a task, by task, except where the wait is expected."""
+    """Return the reasons for which others wait for a task, by task, without expected waits."""
     still = findings.condition.stillness
     return {} if still is None or still.is_expected else still.late
 

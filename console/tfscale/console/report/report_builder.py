@@ -204,7 +204,7 @@ def _scaling(
 
 
 def _events(group: MeasuredGroup) -> Iterator[Event]:
-    """Yield the measurements as agents would have sent them, and a diagnosis after each second of them."""
+    """Yield the measurements as agents would have sent them, with a diagnosis after each second."""
     for worker in group.workers:
         yield LinkChanged(0.0, worker, LinkState.UP)
     for low, high in _seconds(group.end):
@@ -215,7 +215,7 @@ def _events(group: MeasuredGroup) -> Iterator[Event]:
 
 
 def _seconds(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield the rows that end within the same second, as begin and end; a longer step is alone."""
+    """Yield the rows that end within the same second, as begin and end; a longer step stands alone."""
     edges = np.flatnonzero(np.diff(np.floor(end))) + 1
     starts = [0, *map(int, edges)]
     return zip(starts, [*starts[1:], len(end)], strict=True)
@@ -249,7 +249,7 @@ def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str,
 
 
 def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding:
-    """Return the finding with the steps in which it began and ended: a file without a clock counts in steps."""
+    """Return the finding with the steps of its begin and end: a file without a clock counts in steps."""
     diagnosis = finding.diagnosis
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
     sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")

@@ -43,7 +43,7 @@ REPORT_FORMATS = ("text", "json", "html")
 
 
 def _format(text: str, place: str) -> Any:
-    """Return a format; the file and variables may have one for reports, which is another command's."""
+    """Return the format; a format from the file or a variable may be for reports, and is then left out."""
     return one_of(*FORMATS, *(() if is_flag(place) else REPORT_FORMATS))(text, place)
 
 
@@ -107,7 +107,7 @@ REPORT = {
     "format": Option(one_of(*REPORT_FORMATS), "FORMAT", f"{', '.join(REPORT_FORMATS)} (text)"),
     "out": Option(path, "FILE", "write to this file instead of stdout"),
 }
-"""Options of `report`, which takes nothing but its format from variables and the configuration file."""
+"""Options of `report`, which takes only its format from variables and the configuration file."""
 
 
 def _of(*names: str) -> dict[str, Option]:

@@ -49,7 +49,7 @@ _WHILE_RUSHING = 0.1
 
 
 class ConsoleApp(App[bool]):
-    """Live console in a terminal. Its result is True where a run of its own is to go on without it."""
+    """Live console in a terminal. Its result is True where the operator leaves an own run that goes on."""
 
     TITLE = "tfscale"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}

@@ -1,7 +1,7 @@
-"""Fields of protobuf messages as the bytes that they are on the wire.
+"""Fields of protobuf messages as their bytes on the wire.
 
-Messages written one after the other are one message that has the fields of all of them: what is encoded already can be
-put into another message without being read.
+Messages written one after the other are one message with the fields of all of them: an encoded message can be put into
+another message without being read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTINUED = [bytes([0x80 | low]) for low in range(0x80)]
 
 
 class WireError(ValueError):
-    """A message that no record can hold; the text says why."""
+    """A message that fits no record; the text says why."""
 
 
 def delimited(number: int, payload: bytes) -> bytes:
@@ -97,7 +97,7 @@ def varint(number: int) -> bytes:
 
 
 def column(kind: str, data: bytes) -> array[float]:
-    """Return the numbers of a packed field of float (`f`) or double (`d`). Raises ValueError where one is cut."""
+    """Return the numbers of a packed field of float (`f`) or double (`d`). Raises ValueError where the last is cut."""
     values: array[float] = array("d", data) if kind == "d" else array("f", data)
     if sys.byteorder == "big":
         values.byteswap()

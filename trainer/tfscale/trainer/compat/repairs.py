@@ -31,9 +31,9 @@ Repair = Callable[[Any], None]
 
 
 def repair(module: Any, on_fault: Callable[[str], None]) -> None:
-    """Repair a module that has just been imported; most need no repair.
+    """Repair a module that has just been imported; most modules need no repair.
 
-    A repair of which a name is not as expected is left out, and `on_fault` is called with one line that says so.
+    A repair with an unexpected name is left out, and `on_fault` is called with one line about it.
     """
     for feature, put in _REPAIRS.get(module.__name__, ()):
         if (fault := feature.fault()) is None:
@@ -80,7 +80,7 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
     "tf_keras.src.engine.training": ((tf_internals.LEGACY_LOGS, tf_keras_logs.repair),),
     "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
-"""Repairs with the names that each needs, in the order in which they are put in place."""
+"""Repairs with the names that each needs, in the order of their application."""
 
 _PUBLIC: dict[str, tuple[Repair, ...]] = {
     "keras": (removed_names.keras,),

@@ -29,7 +29,7 @@ _MOST_CLAUSES = 2
 def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: float) -> list[Diagnosis]:
     """Return stragglers of one sentence, the newest first, with their causes in the evidence and in the sentence.
 
-    The sentence also tells for how long all have been slow, at `now`, Unix seconds.
+    The sentence also says for how long all have been slow, at `now`, Unix seconds.
     """
     newest, subjects = stragglers[0], [straggler.subject for straggler in stragglers]
     since = f"since {clock(newest.begin)}"
@@ -46,7 +46,7 @@ def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: f
 
 
 def _likely(subjects: Sequence[str], causes: Sequence[Cause]) -> str:
-    """Return the known causes, each with the names of the stragglers that have it."""
+    """Return the known causes, each with the names of its stragglers."""
     having: dict[str, list[str]] = {}
     for subject, cause in sorted(zip(subjects, causes, strict=True), key=lambda pair: subject_order(pair[0])):
         if cause.clause:

@@ -1,8 +1,8 @@
 """Clocks of hosts that run wrong by more than a second against the others'.
 
-All workers leave one all-reduce at the same moment, to within the time that they spend in it. When each left it is
-told by its own host's clock, so that the difference is the clocks'. Times of arrival are not used: neither a slow
-network nor a console that is late or was held up changes what the workers' clocks said.
+All workers leave one all-reduce at the same moment, to within its duration. Each host's own clock gives the time, so a
+difference is one of the clocks. Times of arrival are not used: neither a slow network nor a late console changes the
+workers' own times.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import duration, listing
 
 APART_ON, APART_OFF = 1.0, 0.8
-"""Seconds beyond the time in the all-reduce from which on a clock is told as wrong, and below which it is not any more.
-From a second on the events of several hosts stand in the wrong order; hosts that run NTP differ by milliseconds."""
+"""Seconds beyond the time in the all-reduce from which on a clock counts as wrong, and below which it is right
+again. From a second on the events of several hosts stand in the wrong order; hosts that run NTP differ by
+milliseconds."""
 STEPS = 20
-"""Newest steps over which the medians are taken: those of one step say little where a process was just held up, and a
-clock that is set is seen after ten steps."""
+"""Newest steps over which medians are taken: fewer say little where a process was just held up, and with more a
+clock that is set is noticed later."""
 PERIOD = 5.0
 """Seconds between two comparisons: clocks do not run away faster, and to read a thousand workers' steps takes time."""
 
@@ -36,7 +37,7 @@ class WrongClocks(Detector):
         """Time of the last comparison, on the observer's clock."""
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return one `wrong_clock` for each task whose clock differs from most; of two, one of the cluster."""
+        """Return a `wrong_clock` for each task whose clock differs from most; of two tasks, one for the cluster."""
         window = view.steps.window.last(STEPS)
         if view.steps.is_asynchronous or not window.meets:
             return []
@@ -49,7 +50,7 @@ class WrongClocks(Detector):
 
 
 def _compare(window: AlignedSteps, ends: Floats, before: set[str]) -> list[Diagnosis]:
-    """Return the clocks that are wrong, by (n, k) `ends` of steps; those of `before` were wrong at the last look."""
+    """Return the wrong clocks by the (n, k) `ends` of steps; those in `before` were wrong at the last look."""
     is_whole = np.isfinite(ends).all(axis=1) & ~np.isnan(window.reduce).any(axis=0)
     rows = list({subject_owner(window.subjects[row]): row for row in np.flatnonzero(is_whole)}.values())
     names, ends = [subject_owner(window.subjects[row]) for row in rows], ends[rows]

@@ -12,7 +12,8 @@ from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.records.diagnosis import Diagnosis, Remedy
 
 LEAST_GAIN = 1.005
-"""Gain (a factor) below which a remedy is left out; chosen: half a percent is within the noise of any run."""
+"""Gain (a factor) below which a remedy is left out: half a percent is within the noise of any run, and with a higher
+limit small but free gains would be hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +21,17 @@ class Recommendations:
     """Findings to repair first, limits, and remedies in the order of their gain."""
 
     culprits: tuple[Diagnosis, ...]
-    """Open findings other than limits and what is calm, each sentence once, the most severe first."""
+    """Open findings other than limits and calm ones, each sentence once, the most severe first."""
     limits: tuple[Diagnosis, ...]
     """Open findings of saturation."""
     remedies: tuple[Remedy, ...]
     """Remedies with a gain, the largest first; empty where the step is not measured."""
     unproven: tuple[str, ...]
-    """Remedies of the limits whose gain no model predicts."""
+    """Remedies of the limits without a predicted gain."""
 
 
 def recommend(findings: Findings, load: Load | None) -> Recommendations:
-    """Return what can be recommended from the findings of one moment; `load` None: the step is not measured."""
+    """Return the recommendations from the findings of one moment; with `load` None the step is not measured."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
     remedies = _with_gain(findings, diagnoses, load) if load else ()

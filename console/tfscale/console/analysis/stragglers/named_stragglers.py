@@ -13,12 +13,12 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 @dataclass(frozen=True, slots=True)
 class ReportedStraggler:
-    """A straggler's diagnosis, and the figures from which every number of it comes."""
+    """A straggler's diagnosis, and the figures behind all its numbers."""
 
     diagnosis: Diagnosis
     figures: StragglerFigures
     is_alone: bool = True
-    """False where its data come late, and nothing shows that the others' would come earlier: it is not named then."""
+    """False where its data come late, and nothing shows that the others' would come earlier: then it is not named."""
 
 
 Report = Callable[[Sequence[Verdict]], Sequence[ReportedStraggler]]
@@ -38,11 +38,11 @@ class NamedStragglers:
 
     rule: Rule
     recovered: dict[str, float] = field(default_factory=dict)
-    """Unix seconds since which each straggler that ended in the newest evaluation is as fast as its peers."""
+    """Unix seconds since which each straggler that has just ended is as fast as its peers."""
     suspect: Suspect | None = None
     """The subject that looks slow while no straggler is named."""
     late: tuple[str, ...] = ()
-    """Subjects whose data come last, and which are not named: the others' input may be as slow."""
+    """Subjects whose data come last, but which are not named, because the others' input may be as slow."""
     _named: dict[str, _Named] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +66,7 @@ class NamedStragglers:
         return max((figures.slowdown for figures in self.figures.values()), default=1.0)
 
     def drop(self, subjects: set[str]) -> None:
-        """Forget these subjects, and who looked slow."""
+        """Forget these subjects, and the suspect."""
         self.suspect, self.late = None, ()
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 

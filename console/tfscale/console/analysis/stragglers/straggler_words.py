@@ -1,6 +1,6 @@
 """Words of the straggler rule: the sentence about all stragglers of one set of subjects, and the evidence of each.
 
-Several have one sentence, since they have one cost: repairing one of two that are equally slow gains nothing.
+Several stragglers share one sentence because they share one cost: repairing one of two equally slow ones gains nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
-"""Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
+"""Evidence (`suspected`) of stragglers that are half of all, for as long as known, by slow computing."""
 _ALIKE = 1.1
-"""Ratio of the largest to the least of several numbers up to which their mean is told for all: numbers are told
-with two digits."""
+"""Ratio of the largest to the least of several numbers up to which one mean stands for all: numbers have two digits."""
 MOST_NAMES = 8
 """Names that a sentence has, at most."""
 _WORDS = {
@@ -32,8 +31,8 @@ def slower_than_peers(
 ) -> str:
     """Return the first part of the sentence: who is slow, since when, and where the time goes.
 
-    Times of one or several are of the phase in which they lose most, so that no number contradicts another. All of
-    several are slow since the newest of their onsets.
+    All times are of the phase with the largest loss, so that no number contradicts another. Several stragglers are slow
+    together since the newest of their onsets.
     """
     begin, names = begin_of(verdicts), [subjects[verdict.column] for verdict in verdicts]
     if len(verdicts) == 1:
@@ -52,7 +51,7 @@ def slower_than_peers(
 
 
 def begin_of(verdicts: Sequence[Verdict]) -> float:
-    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
+    """Return the Unix seconds since which all of these straggle, and over which their figures are measured."""
     return max(verdict.begin for verdict in verdicts)
 
 
@@ -83,12 +82,12 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def looks_slow(suspect: Suspect, now: float) -> str:
-    """Return what is said in grey of a suspect at `now`, Unix seconds."""
+    """Return the grey words about a suspect at `now`, Unix seconds."""
     return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
 
 
 def what_is_lost(measured: Sequence[StragglerFigures]) -> str:
-    """Return the clause on what the cluster loses to these stragglers together."""
+    """Return the clause on the cluster's loss by these stragglers together."""
     return f"the cluster loses {max(figures.cost for figures in measured):.0%}"
 
 
@@ -113,7 +112,7 @@ def evidence_of(
 
 
 def together(subjects: tuple[str, ...], verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the names of stragglers that share a sentence; none of one alone."""
+    """Return the names of stragglers that share a sentence; empty for a single one."""
     return tuple(subjects[verdict.column] for verdict in verdicts) if len(verdicts) > 1 else ()
 
 
@@ -127,7 +126,7 @@ def _are_of_two_kinds(
 
 
 def told_together(stragglers: Sequence[Diagnosis]) -> list[list[Diagnosis]]:
-    """Return the stragglers of each sentence, the newest first, since whose begin all of them are slow."""
+    """Return the stragglers of each sentence, the newest first: since its begin all of them are slow."""
     sets: dict[tuple[str, ...], list[Diagnosis]] = {}
     for straggler in stragglers:
         sets.setdefault(straggler.together or (straggler.subject,), []).append(straggler)

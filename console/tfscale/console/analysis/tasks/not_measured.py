@@ -1,4 +1,4 @@
-"""Tasks with a training process that is not measured: it has no probe, or another process of the task reports."""
+"""Tasks with an unmeasured training process: without a probe, or while another process of the task reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.core.records.task_status import TaskState
 
 
 def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task whose steps are not measured; its next start ends the diagnosis."""
+    """Return a diagnosis for each task with unmeasured steps, which ends at the task's next start."""
     return [_describe(task, why) for task in tasks if task.probe and (why := _why(task, task.probe))]
 
 

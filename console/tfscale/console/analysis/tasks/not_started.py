@@ -12,8 +12,8 @@ from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0
-"""Seconds that the first task to join waits before the others are named: to import TensorFlow takes many seconds on a
-busy host: with less every start would name those that are only slower, with more a task that nobody started is named
+"""Seconds that the first task to join waits before the missing tasks are named. Importing TensorFlow takes many
+seconds on a busy host: with less every start would name slower tasks, with more a task that nobody started is named
 later."""
 
 _WHY = {
@@ -43,7 +43,7 @@ def why_missing(task: ObservedTask) -> str | None:
 
 
 def not_started(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
-    """Return one diagnosis for each task that the others wait for, while no task has made a step."""
+    """Return a diagnosis for each missing task, while no task has made a step."""
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     waiting = [task for task in needed if why_missing(task) is None]
     if not waiting or any(task.progressed is not None for task in needed):

@@ -35,7 +35,7 @@ class SimulatedSource:
     is_live = True
 
     def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
-        """Make the cluster. Raises UsageError where a fault names no task of it."""
+        """Make the cluster. Raises UsageError for a fault of a task outside it."""
         self._spec = simulated_spec(workers)
         for fault in faults:
             if fault.task not in self._spec.tasks:

@@ -1,4 +1,4 @@
-"""Advice: what limits the cluster, what would help and by how much, and the forecast for more workers."""
+"""Advice: the cluster's limits, the remedies with their gains, and the forecast for more workers."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class SnapshotWidget(AppearanceWidget):
 
 
 class SnapshotLines(SnapshotWidget):
-    """Widget whose height follows its content; the screen is laid out anew only if the number of lines changes."""
+    """Widget whose height follows its content; the screen is laid out anew only when the number of lines changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class SnapshotLines(SnapshotWidget):
         raise NotImplementedError
 
     def rewrite(self) -> None:
-        """Draw anew after a change of something beside snapshot, appearance and width."""
+        """Draw anew after a change outside of snapshot, appearance and width."""
         self._written = None
         self.refresh(layout=True)
 

@@ -20,8 +20,8 @@ from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.task_report import hello
 
 _RETRY_SECONDS = 0.5
-"""Seconds between two tries to reach an agent: it hears of steps within the second in which it comes back, and a try
-costs a system call."""
+"""Seconds between two tries to reach an agent: a returning agent hears of steps within a second, and a try costs a
+system call."""
 _WAITING_SECONDS = 5.0
 """Seconds between two tries while another process of the task reports; a process that begins to train does not wait."""
 
@@ -81,7 +81,7 @@ class Reporter:
         self._thread.start()
 
     def send(self, report: ProbeReport) -> None:
-        """Queue a report; the oldest gives way when the queue is full. Never blocks."""
+        """Queue a report; a full queue drops its oldest. Never blocks."""
         with self._changed:
             if report.status is not None:
                 self._probe = report.status
@@ -123,9 +123,9 @@ class Reporter:
                 return
 
     def _is_over_before_next_try(self) -> bool:
-        """Wait until it is time to connect again. Return True if the process ends before.
+        """Wait until the next try to connect. Return True if the process ends before.
 
-        A process that has begun to train since its last hello takes the place of one that does not.
+        A process that has begun to train since its last hello takes the place of a process that does not train.
         """
         if not self._must_wait:
             return self._closing.wait(_RETRY_SECONDS)
@@ -140,7 +140,7 @@ class Reporter:
     def _report_to(self, agent: socket.socket) -> bool:
         """Return True when finished (all delivered, or refused), False when the agent disconnected.
 
-        Raises OSError when it disconnected while something was sent, FramingError and WireError when it is no agent.
+        Raises OSError when it disconnected during a write, FramingError and WireError when it is no agent.
         """
         self._must_wait = False
         self._announced_training = self._trains
@@ -175,7 +175,7 @@ class Reporter:
             raise
 
     def _give_way(self) -> None:
-        """Wait as long as another process reports. Later steps of this process count as a part of their own."""
+        """Wait while another process reports. Later steps of this process count as a new part."""
         with self._changed:
             self._must_wait, self._trains = True, False
             self._identity = self._identity.begun()
@@ -221,7 +221,7 @@ def _steps_in(report: ProbeReport) -> int:
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:
-    """Send the frame if it goes at once and as a whole; return whether it did."""
+    """Send the frame if it can be sent at once and whole; return whether it was."""
     if len(frame) > AT_ONCE:
         return False
     try:

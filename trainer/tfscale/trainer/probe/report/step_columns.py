@@ -1,4 +1,4 @@
-"""Steps as columns of a step batch, the worker's own and one set for each of its replicas."""
+"""Steps as columns of a step batch: the worker's own, and those of each of its replicas."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Columns = dict[str, Any]
 
 
 def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
-    """Yield the fields of each batch of these steps of `task`, but for the reporter.
+    """Yield the fields of each batch of these steps of `task`, except the reporter.
 
-    `lost` is the number of steps before them that could not be kept.
+    `lost` is the number of lost steps before them.
     """
     if lost and not steps:
         yield _columns(task, steps, lost)
@@ -35,9 +35,9 @@ def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
 
 
 def report_batches(task: str, report: ProbeReport) -> Iterator[Columns]:
-    """Yield the fields of all batches in a report of `task`, but for the reporter.
+    """Yield the fields of all batches in a report of `task`, except the reporter.
 
-    They are its own, those of its stages, and those of its workers.
+    The batches are its own, its stages' and its workers'.
     """
     yield from batches(task, report.steps, report.lost)
     for stage, steps in report.stages.items():
@@ -100,7 +100,7 @@ def _column(values: list[float]) -> list[float]:
 
 
 def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the steps with unknown phases: only their ends can be believed."""
+    """Return the steps with unknown phases, because only their ends are right."""
     if isinstance(steps, UsualSteps):
         return steps.without_phases()
     return [

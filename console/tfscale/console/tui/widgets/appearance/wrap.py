@@ -10,7 +10,7 @@ _NARROWEST = 16
 def wrap_hanging(text: Text, width: int, indent: int, limit: int | None = None) -> list[Text]:
     """Break the text into lines of at most `width` cells, and indent all but the first.
 
-    Returns at most `limit` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.
+    Returns at most `limit` lines, the last cut with an ellipsis; one line if there is no room to indent.
     """
     if width < indent + _NARROWEST:
         limit = 1

@@ -23,7 +23,7 @@ from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
 
 _WIDTHS = (9, 7, 5, 3, 2)
-"""Terminal cells for one cell of the map: the widest with which all tasks or GPUs are visible is used."""
+"""Terminal cells for a cell of the map: the widest that leaves all tasks or GPUs visible is used."""
 _WITH_VALUE = 7
 """Width of a map cell, in terminal cells, from which on the cell shows its value."""
 _FAR = 1_000_000
@@ -142,7 +142,7 @@ class HeatMap(ScrollView, can_focus=True):
         return [cell, Segment(" " * gap, style(None, appearance.palette.background))] if gap else [cell]
 
     def _sign(self, spot: Spot) -> str:
-        """Return the sign for states that must be seen whatever the measure; the same signs as in the table."""
+        """Return the sign for states that must be seen under any measure, as in the table."""
         view, glyphs = spot.view, self.appearance.glyphs
         if view.link.state is not LinkState.UP:
             return glyphs.lost

@@ -40,7 +40,7 @@ class StepLayout:
 
     aligned: TaskSteps
     starts: NDArray[np.float64]
-    """(k,) begin of each step, counted from the first one."""
+    """(k,) begin of each step, from the first step's begin."""
     length: float
     """Seconds until the last step is over."""
     lag: NDArray[np.floating]
@@ -65,7 +65,7 @@ def timeline(aligned: TaskSteps) -> StepLayout:
 
 
 class StepBars(ScrollView, can_focus=True):
-    """One row a task, below a line that numbers the steps. Only visible rows are drawn."""
+    """One row a task, below a line with the steps' numbers. Only visible rows are drawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),

@@ -45,7 +45,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
         percent,
     ),
 }
-"""Format by name of the evidence; other values are drawn as they are."""
+"""Format by name of the evidence; other values are drawn unchanged."""
 
 
 def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:

@@ -18,7 +18,7 @@ _INDENT = 12
 
 
 class EventPane(SnapshotWidget):
-    """The newest events, one a line; longer ones are wrapped where lines are left."""
+    """The newest events, one a line; long ones are wrapped where there is room."""
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 

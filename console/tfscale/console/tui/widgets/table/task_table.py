@@ -27,7 +27,7 @@ from tfscale.core.text import step_time
 MARGIN = 3
 _FAR = 1_000_000
 _AT_ONCE = 12
-"""Lines redrawn in one go. A key press waits for no more of them."""
+"""Lines redrawn in one go. A key waits for at most these."""
 
 
 _Appearance = tuple[Key, bool, bool]
@@ -35,7 +35,7 @@ _Appearance = tuple[Key, bool, bool]
 
 
 class TaskTable(ScrollView, can_focus=True):
-    """Table with one row a task, below a line of headings that does not scroll."""
+    """Table with one row a task, below fixed headings."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),
@@ -277,7 +277,7 @@ class TaskTable(ScrollView, can_focus=True):
         return Segment(self._trends.get(view.task, " " * width), style(appearance.palette.dim, background))
 
     def _look_back(self, width: int) -> None:
-        """Draw the sparklines of the visible tasks. Those of all tasks would take longer than all other drawing."""
+        """Draw the sparklines of the visible tasks: those of all tasks would take longer than all other drawing."""
         if self.snapshot is not None and (history := self.snapshot.history) is not None:
             first = self.scroll_offset.y
             rows = self._rows[first : first + self.size.height]
