@@ -15,7 +15,9 @@ class ProbeState(TextEnum):
     MEASURING = "measuring"
     DISABLED = "disabled"
     ABSENT = "absent"
-    """State of a task whose processes load no probe, as its agent has found; the message says why."""
+    """State of a task whose processes have no probe; the message says why."""
+    EXPECTED = "expected"
+    """State of a task that has loaded no TensorFlow so far, and so no probe; from ten seconds after its start."""
 
 
 class ActivityKind(TextEnum):
