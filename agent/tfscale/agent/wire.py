@@ -6,6 +6,7 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -87,12 +88,19 @@ class EncodedFrame(NamedTuple):
     rows: int
     """Number of steps in the frame."""
     message: bytes
+    steady: float
+    """Time at which it was made, on `steady_time`."""
 
     def after(self, dropped: int) -> EncodedFrame:
         """Return this frame with the number of frames before it that its watcher did not get."""
         # Of a field that comes twice the last one counts.
         more = telemetry_pb2.Frame(dropped=dropped).SerializeToString()
         return self._replace(message=self.message + more)
+
+
+def steady_time() -> float:
+    """Return the time on a clock of this host that nobody sets, and that goes on while the host is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
@@ -140,7 +148,7 @@ def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
     message = message_of(telemetry_pb2.Frame, frame).SerializeToString()
     number = telemetry_pb2.Frame.STEPS_FIELD_NUMBER
     batches = [delimited(number, batch.message) for batch in steps]
-    return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]))
+    return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]), steady_time())
 
 
 def agreed_schema(newest: int) -> int | None:
@@ -167,9 +175,13 @@ def past_beginning(
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> bytes:
-    """Return a piece of the past, as `frame_reply` does; a piece without frames is its end."""
+def past_reply(schema: int, frames: Sequence[EncodedFrame], clock_set: float = 0.0) -> bytes:
+    """Return a piece of the past, as `frame_reply` does; a piece without frames is its end.
+
+    Since its frames the host's clock was set forward by `clock_set` seconds.
+    """
     piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
+    piece += agent_pb2.Past(clock_set=clock_set).SerializeToString()
     head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
     return head + delimited(agent_pb2.WatchReply.PAST_FIELD_NUMBER, piece)
 

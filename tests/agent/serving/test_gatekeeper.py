@@ -197,6 +197,7 @@ async def test_every_order_is_written_down_also_a_refused_one(settings_of: Setti
     async with agent(settings := settings_of(W0)):
         await runs(settings)
         await command(settings, "Restart", "worker:0")
+        assert (await runs(settings)).reason == f"test by user {os.getuid()}"
         with pytest.raises(grpc.aio.AioRpcError):
             await command(settings, "Restart", "worker:9")
         async with bare(settings) as channel, stub(settings) as own:

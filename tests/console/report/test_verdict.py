@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from simulated_runs import simulated
 from tfscale.console.analysis.run.goodput import BUCKETS
 from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.console.report.verdict import length, verdict
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -60,3 +66,12 @@ def test_lost_time_is_gpu_hours_and_money_where_these_are_known() -> None:
 )
 def test_a_length_is_told_in_its_two_largest_units(seconds: float, says: str) -> None:
     assert length(seconds) == says
+
+
+@pytest.mark.parametrize(("fault", "noun"), [("kill", "crash"), ("nan", "loss that is no number")])
+def test_no_finding_costs_more_than_the_run_that_was_recorded_had(fault: str, noun: str) -> None:
+    source = RecordedSource(simulated_spec(2), simulated(60, 2, f"worker:1={fault}@20s"))
+    (group,) = report_recorded(Path("run"), source).groups
+    told = re.fullmatch(rf"60 s, (\d+)% productive; 1 {noun}, worker:1, cost (\d+) s.*", verdict(group))
+    assert told is not None, verdict(group)
+    assert float(told[2]) == pytest.approx(40, abs=2) and float(told[1]) <= 100 * 20 / 60

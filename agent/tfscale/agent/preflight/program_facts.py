@@ -42,7 +42,7 @@ print(json.dumps({
 
 
 def program_facts(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> Program:
-    """Return the facts about a command that need no run; an unknown fact is a problem or empty."""
+    """Return facts about a command without running it; for an unknown fact a problem, or an empty value."""
     interpreter, script = _parts(command, folder, environment)
     if not interpreter:
         return Program(problem=f"no Python in the command ({command[0]}): versions are not known")

@@ -140,7 +140,7 @@ class ActingLead:
         await asyncio.gather(*drivers, return_exceptions=True)
 
     async def _lower_agent(self) -> Task | None:
-        """Return the lowest task below the own one whose agent answers, None for the acting lead."""
+        """Return the first task before the own task whose agent answers, None for the acting lead."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._alone_until:
             return None

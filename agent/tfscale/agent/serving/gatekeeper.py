@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
-from tfscale.agent.serving.callers import Caller, Callers
+from tfscale.agent.serving.callers import ORDERED_BY, Caller, Callers
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
@@ -116,6 +116,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             await self._refuse(method, needed, caller, outcome, context)
         if not wire.is_order(request):
             return _Outcome(None)
+        ORDERED_BY.set(caller.who)
         outcome.write("asked")
         return outcome
 

@@ -6,7 +6,9 @@ However long a task hangs, the frames from before show who was slow, and that st
 from __future__ import annotations
 
 from collections import deque
+from heapq import merge
 from itertools import count
+from operator import itemgetter
 
 from tfscale.agent.wire import EncodedFrame
 
@@ -54,13 +56,13 @@ class KeptFrames:
         return [frame for frame in self._ordered() if frame.at > since]
 
     def with_steps(self, since: float) -> list[EncodedFrame]:
-        """Return the frames newer than `since`, and before them as many frames of older steps as of stillness."""
-        newer = [frame for _, frame in self._still if frame.at > since]
-        older = [each for each in self._busy if each[1].at <= since]
-        return [frame for _, frame in older[max(0, len(older) - len(newer)) :]] + self.since(since)
+        """Return the frames made after `since` (`steady_time`), and before them as many of steps as of stillness."""
+        newer = [frame for _, frame in self._still if frame.steady > since]
+        older = [frame for _, frame in self._busy if frame.steady <= since]
+        return older[max(0, len(older) - len(newer)) :] + [each for each in self._ordered() if each.steady > since]
 
     def _begins_still(self) -> bool:
         return bool(self._still) and (not self._busy or self._still[0][0] < self._busy[0][0])
 
     def _ordered(self) -> list[EncodedFrame]:
-        return [frame for _, frame in sorted([*self._busy, *self._still], key=lambda each: each[0])]
+        return [frame for _, frame in merge(self._busy, self._still, key=itemgetter(0))]

@@ -198,6 +198,7 @@ class AgentStream:
                 self._catch_up.put(MilestoneTold(self._clock(), self._task, milestone))
         else:
             self._refuse_other_run()
+        self._catch_up.note_clock_set(self._task, reply.clock_set)
         for data in reply.frames:
             self._put_frame(data)
         if reply.ends_past:

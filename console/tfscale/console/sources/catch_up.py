@@ -54,6 +54,8 @@ class _Share:
     """Events of the connection, which get the time of the next frame of the past."""
     offset: float = 0.0
     """Seconds by which the console's clock is ahead of the agent's."""
+    clock_set: float = 0.0
+    """Seconds by which the agent's was set forward after the frames that come now."""
     has_frames: bool = False
     is_whole: bool = False
     """True once all of its past has come, or is no longer waited for."""
@@ -69,8 +71,8 @@ class _Share:
         if self.is_whole:
             self._append(event)
         elif isinstance(event, FrameArrived):
-            # A clock that was set meanwhile brings no frame before the one that it followed.
-            at = min(max(event.frame.at + self.offset, self.newest), event.at)
+            # Nothing that an agent says of its clock brings a frame before the one that it followed.
+            at = min(max(event.frame.at + self.clock_set + self.offset, self.newest), event.at)
             self._append(*[replace(each, at=at) for each in self.untimed], replace(event, at=at))
             self.untimed, self.has_frames = [], True
         else:
@@ -138,6 +140,10 @@ class CatchUp:
     def begin_past(self, task: Task, offset: float) -> None:
         """Take in that frames of the past follow, and that the console's clock is `offset` seconds ahead of theirs."""
         self._shares[task].offset = offset
+
+    def note_clock_set(self, task: Task, seconds: float) -> None:
+        """Note by how much the clock of the agent's host was set forward after the frames that come now."""
+        self._shares[task].clock_set = seconds
 
     def end_past(self, task: Task) -> None:
         """Take in that all frames of the past have come."""

@@ -36,6 +36,8 @@ class StreamReply:
     """Milestones from before its past, oldest first."""
     ends_past: bool = False
     """True once all of the past has come."""
+    clock_set: float = 0.0
+    """Seconds by which the clock of the agent's host was set forward since these frames of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def reply(data: bytes) -> StreamReply:
         return StreamReply(message.schema_version, farewell=record_of(Farewell, message.farewell, CAUTION))
     if message.HasField("past"):
         frames = tuple(message.past.frames)
-        return StreamReply(message.schema_version, frames=frames, ends_past=not frames)
+        is_end, clock_set = not frames, message.past.clock_set
+        return StreamReply(message.schema_version, frames=frames, ends_past=is_end, clock_set=clock_set)
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot

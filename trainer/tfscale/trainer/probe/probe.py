@@ -214,7 +214,7 @@ class Probe:
                 self.recorder.graphs.forget()
 
     def _end_untrained(self) -> None:
-        """Report a script that ends without a step for a known reason, and so without the probe's thread."""
+        """Report a script that ends without a step for a known reason, before the probe's thread was started."""
         if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
             note(sentence)
             self.start()

@@ -34,10 +34,10 @@ class Checkpoints:
         folder: where they are, None for nowhere.
         model: built.
         optimizer: its variables are made here, in the strategy's scope, if they are not there yet.
-        keeps: whether what this task saves is kept. All workers save, since reading a variable may need all of them.
+        keeps: whether this task's checkpoints are kept. All workers save, as reading a variable may need all workers.
 
     Raises:
-        ValueError: the folder cannot be made, or what is in it is damaged or of something else.
+        ValueError: the folder cannot be made, or its files are damaged or no checkpoints of this run.
     """
 
     def __init__(self, folder: Path | None, model: Any, optimizer: Any, keeps: bool) -> None:

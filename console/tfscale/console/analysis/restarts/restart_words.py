@@ -43,7 +43,7 @@ class Cost:
     repeated: int = 0
     """Steps that were made before."""
     left: int = 0
-    """Steps that still have to be repeated: the seconds are a forecast."""
+    """Steps that still have to be repeated; more than 0 where the cost in seconds is a forecast."""
     is_least: bool = False
     """True where the cost may be higher, since the repeated steps are unknown."""
 

@@ -88,7 +88,7 @@ def last_line(before: float, less: float, largest: float, rate: float, workers: 
 
 
 def _amdahl(before: float, less: float, largest: float, rate: float, workers: float) -> float:
-    """Return the throughput of `workers` if each more lengthens a worker's step as in the last change of size."""
+    """Return the throughput of `workers` if each further worker lengthens the step as the last ones did."""
     growth = max((largest / rate - before / less) / (largest - before), 0.0)
     return workers / (largest / rate + growth * (workers - largest))
 

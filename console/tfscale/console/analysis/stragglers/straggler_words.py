@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
-from tfscale.core.records.diagnosis import Diagnosis, Evidence
+from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis, Evidence
 from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
@@ -34,9 +34,10 @@ def slower_than_peers(
     All times are of the phase with the largest loss, so that no number contradicts another. Several stragglers are slow
     together since the newest of their onsets.
     """
-    begin, names = begin_of(verdicts), [subjects[verdict.column] for verdict in verdicts]
+    newest = max(verdicts, key=lambda verdict: verdict.begin)
+    since, names = since_when(newest.begin, newest.began_earlier), [subjects[verdict.column] for verdict in verdicts]
     if len(verdicts) == 1:
-        return f"{names[0]} has been slow since {clock(begin)}: {_where(subjects, verdicts, measured)}"
+        return f"{names[0]} has been slow {since}: {_where(subjects, verdicts, measured)}"
     by_phase: dict[str, list[int]] = {}
     for number, figures in enumerate(measured):
         by_phase.setdefault(figures.phase, []).append(number)
@@ -47,12 +48,17 @@ def slower_than_peers(
     ]
     noun = "replicas" if "/" in names[0] else "workers"
     who = f"{len(names)} of {len(subjects)} {noun} ({names_of(names)})"
-    return f"{who} have been slow since {clock(begin)}: {'; '.join(clauses)}"
+    return f"{who} have been slow {since}: {'; '.join(clauses)}"
 
 
 def begin_of(verdicts: Sequence[Verdict]) -> float:
     """Return the Unix seconds since which all of these straggle, and over which their figures are measured."""
     return max(verdict.begin for verdict in verdicts)
+
+
+def since_when(begin: float, began_earlier: bool) -> str:
+    """Return since when stragglers are slow: `since before 12:00:00` where that began before what is known."""
+    return f"since {'before ' if began_earlier else ''}{clock(begin)}"
 
 
 def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
@@ -105,6 +111,7 @@ def evidence_of(
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
             **({} if verdict.before is None else {"step_before": verdict.before}),
+            **({BEGAN: EARLIER} if verdict.began_earlier else {}),
             **of_all,
         }
         for verdict, figures in zip(verdicts, measured, strict=True)
