@@ -25,7 +25,8 @@ from tfscale.core.access.call_rights import CALLS, UNKNOWN, least_role
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
-from tfscale.core.wire.convert import WireError, read_by
+from tfscale.core.wire.convert import read_by
+from tfscale.core.wire.fields import WireError
 
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
