@@ -28,10 +28,11 @@ class KeptAgent:
         self.feed = Feed(minutes)
         self.description = description
 
-    def keep(self, frame: Frame, message: bytes | None = None) -> None:
+    def keep(self, frame: Frame, message: bytes | None = None, ahead: float = 0.0) -> None:
+        """Keep a frame that was made while its host's clock was so many seconds ahead."""
         data = message or message_of(telemetry_pb2.Frame, frame).SerializeToString()
         rows = sum(len(batch.sequence) for batch in frame.steps)
-        self.feed.publish(EncodedFrame(frame.at, rows, data), Milestone.of(frame))
+        self.feed.publish(EncodedFrame(frame.at, rows, data, steady=frame.at - ahead), Milestone.of(frame))
 
 
 class KeptChannels(Channels):
@@ -44,7 +45,7 @@ class KeptChannels(Channels):
         self._agents, self._at, self._ahead = agents, at, ahead or {}
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> KeptStream:  # type: ignore[override]
-        return KeptStream(self._agents.get(task), request, self._at + self._ahead.get(task, 0.0))
+        return KeptStream(self._agents.get(task), request, self._at, self._ahead.get(task, 0.0))
 
     def source(self, *, goes_on: bool = False) -> LiveSource:
         """Return the live source of a console that comes at that moment, from which on time stands still or goes on."""
@@ -57,8 +58,8 @@ class KeptChannels(Channels):
 class KeptStream:
     """Call of one stream."""
 
-    def __init__(self, agent: KeptAgent | None, request: agent_pb2.WatchRequest, now: float) -> None:
-        self._replies = None if agent is None else _replies(agent, request, now)
+    def __init__(self, agent: KeptAgent | None, request: agent_pb2.WatchRequest, now: float, ahead: float) -> None:
+        self._replies = None if agent is None else _replies(agent, request, now, ahead)
 
     async def read(self) -> bytes | None:
         if self._replies is None:
@@ -72,7 +73,7 @@ class KeptStream:
 
 
 def _replies(
-    agent: KeptAgent, request: agent_pb2.WatchRequest, now: float
+    agent: KeptAgent, request: agent_pb2.WatchRequest, now: float, ahead: float
 ) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
     return frame_stream(
         request,
@@ -80,5 +81,6 @@ def _replies(
         feed=agent.feed,
         describe=lambda: agent.description,
         placement=lambda: None,
-        clock=lambda: now,
+        clock=lambda: now + ahead,
+        steady=lambda: now,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kept_agents import KeptAgent, KeptChannels
 from tfscale.console.engine.engine import Engine
@@ -11,6 +11,13 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
+
+HostClock = Callable[[float], float]
+"""Seconds by which the clock of a host is ahead, by the time on a right one."""
+
+
+def _right(_: float) -> float:
+    return 0.0
 
 
 class Late:
@@ -44,9 +51,12 @@ def early(spec: ClusterSpec, events: Sequence[Event], at: float) -> Snapshot:
 
 
 def agents_at(
-    events: Sequence[Event], at: float, ahead: Mapping[Task, float] | None = None, minutes: int = 10
+    events: Sequence[Event], at: float, clocks: Mapping[Task, HostClock] | None = None, minutes: int = 10
 ) -> dict[Task, KeptAgent]:
-    """Return the agents as they were at `at`, with all that they keep until then; without those out of reach."""
+    """Return the agents as they were at `at`, with all that they keep until then; without those out of reach.
+
+    `clocks` are those that are wrong.
+    """
     agents: dict[Task, KeptAgent] = {}
     links: dict[Task, LinkState] = {}
     for event in events:
@@ -55,19 +65,22 @@ def agents_at(
                 agents[task] = KeptAgent(description, minutes)
             case LinkChanged(when, task, state) if when <= at:
                 links[task] = state
-            case FrameArrived(_, task, frame, message) if frame.at - (ahead or {}).get(task, 0.0) <= at:
-                agents[task].keep(frame, message)
+            case FrameArrived(when, task, frame, message):
+                ahead = (clocks or {}).get(task, _right)(when)
+                if frame.at - ahead <= at:
+                    agents[task].keep(frame, message, ahead)
     return {task: agent for task, agent in agents.items() if links.get(task) is LinkState.UP}
 
 
 async def late(
-    spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, ahead: Mapping[Task, float] | None = None
+    spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, clocks: Mapping[Task, HostClock] | None = None
 ) -> Late:
     """Return what a console took that comes at `at`, until it has caught up.
 
     Where agents are out of reach that is known a moment later: it goes on for a second.
     """
     is_whole = set(agents) == set(spec.agents)
+    ahead = {task: clock(at) for task, clock in (clocks or {}).items()}
     engine = Engine(KeptChannels(spec, agents, at, ahead).source(goes_on=not is_whole), states(spec))
     listener = Late(engine, float(int(at) + (not is_whole)))
     await engine.run(listener)

@@ -42,9 +42,9 @@ _logger = logging.getLogger(__name__)
 _CERTIFICATES = "certificates"
 """First word of the command whose module is imported for it alone."""
 _INTERRUPTED = 130
-"""Exit status after ctrl-C before the task was started or after it has ended, as a shell gives it."""
+"""Exit status after ctrl-C while the task does not run, as a shell gives it."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
-"""Defaults for a program that runs alone: the agent stands in front of its command, and is as little in the way."""
+"""Defaults for a program without a cluster: the agent stands in front of its command, and is as little in the way."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,7 +151,7 @@ def _settings(
 
 
 def _own_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment without the name of the task in which this agent was started, as in a notebook's terminal.
+    """Return the environment without the name of the task in which this agent was started, as in a notebook.
 
     That agent gave its task the variable TFSCALE_TASK, which is the same as that of --task.
     """

@@ -1,4 +1,4 @@
-"""Collector in a thread of its own: what it asks may hang, or take long, and must neither stop nor delay the agent."""
+"""Collector in a thread of its own: a sample may hang, or take long, and must neither stop nor delay the agent."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 
 _logger = logging.getLogger(__name__)
 _STALE = 5.0
-"""Seconds by which the next sample may be late until the last one is too old to be shown."""
+"""Seconds by which the next sample may be late before the last sample is too old to be shown."""
 
 Sample = TypeVar("Sample")
 
 
 class CollectorThread(ABC, Generic[Sample]):
-    """Newest sample of what `_samples` yields, each `period` seconds, until it ends or raises."""
+    """Newest sample of those that `_samples` yields, each `period` seconds, until it ends or raises."""
 
     def __init__(self, name: str, nothing: Sample, period: float) -> None:
         self._nothing = nothing
@@ -39,7 +39,7 @@ class CollectorThread(ABC, Generic[Sample]):
         self._stop.set()
 
     def latest(self) -> Sample:
-        """Return the newest sample; `nothing` without one, or while none comes."""
+        """Return the newest sample; `nothing` before the first, or while samples are overdue."""
         at, sample = self._latest
         return sample if time.monotonic() - at < self._period + _STALE else self._nothing
 

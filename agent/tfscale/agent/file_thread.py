@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from tfscale.core.errors import TfscaleError
 
 _PATIENCE = 5.0
-"""Seconds for one call; a disk under load takes fractions of one."""
+"""Seconds for one call; a disk under load takes fractions of a second."""
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ class FileThread:
         """When the call under way began."""
 
     async def call(self, function: Callable[[], Result], discard: Callable[[Result], None] = _keep) -> Result:
-        """Return what the function returns. Raises what it raises, and DiskHangs."""
+        """Return the function's result. Raises what the function raises, and DiskHangs."""
         if self._began is not None and time.monotonic() - self._began > self._patience:
             raise DiskHangs(self._why())
         if self._thread is None:

@@ -13,7 +13,7 @@ from tfscale.agent.private_file import open_private, replace_for_good
 async def keep(files: FileThread, path: Path, text: str) -> None:
     """Replace a file, which is this user's alone, by this text.
 
-    Raises OSError, and DiskHangs; what a disk takes after that replaces nothing.
+    Raises OSError, and DiskHangs; a write that the disk completes later replaces nothing.
     """
     given_up = threading.Event()
     try:

@@ -6,7 +6,7 @@ import os
 
 
 def open_private(path: str, flags: int) -> int:
-    """Return the descriptor of a file that is made if it is not there, and that nobody else may read or write.
+    """Return the descriptor of a file, made if absent, that nobody else may read or write.
 
     A link in its place is not followed, and the file of another user is not taken. Raises OSError.
     """
@@ -20,7 +20,7 @@ def open_private(path: str, flags: int) -> int:
 
 
 def replace_for_good(temporary: str, path: str) -> None:
-    """Put a file that was written and synced in another's place, so that a crash of the machine leaves one of both.
+    """Move a written and synced file to another file's place; a crash of the machine leaves one of the two.
 
     Raises OSError.
     """

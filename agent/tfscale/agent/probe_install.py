@@ -1,7 +1,7 @@
 """`tfscale-agent install-probe`: the probe's second way into a Python environment, and its removal.
 
-It is for launchers that lose the first one: those that set PYTHONPATH anew, start Python with -I or -E, or clean the
-environment. Two files in the environment's site-packages are all of it.
+It is for launchers that lose the first way: they set PYTHONPATH anew, start Python with -I or -E, or clean the
+environment. It consists of two files in the environment's site-packages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def site_packages(python: str) -> Path:
 
 
 def install(python: str, folder: Path) -> str:
-    """Install into a Python's folder of packages; return a sentence about it. Raises UsageError."""
+    """Install the probe into a Python's folder of packages; return a sentence about it. Raises UsageError."""
     site = probe_site()
     if site is None:
         raise UsageError("the trainer part of tfscale is not installed beside the agent: nothing to install")
@@ -68,7 +68,7 @@ def install(python: str, folder: Path) -> str:
 
 
 def remove(folder: Path) -> str:
-    """Remove it from a folder of packages; return a sentence about it. Raises UsageError."""
+    """Remove the probe from a folder of packages; return a sentence about it. Raises UsageError."""
     found = [file for file in reversed(_files(folder)) if file.exists()]
     try:
         for file in found:
@@ -83,7 +83,7 @@ def _files(folder: Path) -> tuple[Path, Path]:
 
 
 def _said(python: str, program: str) -> str:
-    """Return what a Python prints that is started as a cleaning launcher would. Raises UsageError."""
+    """Return the output of a Python that is started as a cleaning launcher would. Raises UsageError."""
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     try:
         done = subprocess.run(

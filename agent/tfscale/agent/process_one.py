@@ -1,8 +1,8 @@
-"""Process 1 of a container, where that was to be the agent: it starts the agent, hands signals on, and reaps orphans.
+"""Process 1 of a container in the agent's place: it starts the agent, hands signals on, and reaps orphans.
 
-The kernel gives process 1 every process whose parent has ended, as a shell's background jobs, and nobody else can take
-their zombies away. An agent that did so itself would have to tell them from its own children; so the agent goes on as a
-child, and what remains as process 1 is a small program of the standard library alone.
+The kernel gives process 1 every process whose parent has ended, such as a shell's background jobs, and only process 1
+can reap them. An agent as process 1 would have to tell these orphans from its own children; so the agent goes on as a
+child, and process 1 is a small program of the standard library alone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ROOT = str(Path(__file__).parents[2])
 _OWN = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGSYS}
 """Signals of an error of this program itself."""
 _OF_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP}
-"""Signals that a terminal sends to all processes before it, the agent among them."""
+"""Signals that a terminal sends to all its foreground processes, the agent among them."""
 
 
 def go_on_as_child() -> None:
-    """Return in a child of this process, which itself becomes its parent for good, and ends with its status."""
+    """Return in a child of this process; the process itself becomes its parent for good, and ends with its status."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OWN)
     child = os.fork()
     if child == 0:
@@ -49,7 +49,7 @@ def stand_before(child: int) -> int:
 
 
 def _reap(child: int) -> int | None:
-    """Take away all zombies; return the status of the child if it is one of them."""
+    """Reap all zombies; return the status of the child if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -60,5 +60,5 @@ def _reap(child: int) -> int | None:
 
 
 def main() -> None:
-    """Stand before the child whose process id is the argument."""
+    """Run as process 1; the argument is the child's process id."""
     os._exit(stand_before(int(sys.argv[1])))

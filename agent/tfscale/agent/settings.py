@@ -1,4 +1,4 @@
-"""Configuration of one agent as a frozen object, and the table of the options that it is read from."""
+"""Configuration of one agent as a frozen object, and the table of its options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tfscale.core.settings.value_parsers import (
 )
 
 _LEAST_LOG = 4096
-"""Bytes below which a log would be rotated more often than it is read."""
+"""Bytes below which a log would be rotated more often than read."""
 _MOST_LOGS = 1000
 _MOST_GRACE = 24 * 3600
 _MOST_HISTORY = 240
@@ -51,7 +51,7 @@ def _switch(help: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The whole configuration of one agent. A field that is a setting is written once: type, default, `--help`."""
+    """The whole configuration of one agent. A setting is written once, as a field: type, default, `--help`."""
 
     cluster: ClusterSpec
     task: Task
@@ -60,23 +60,23 @@ class AgentSettings:
     run: str
     """Name of the folder of logs and state."""
     state_dir: Path
-    """Folder that has one folder for each run."""
+    """Folder with one folder for each run."""
     listen: Address
     seat: Address | None = None
-    """Address of the agent in the cluster file, where tasks may be placed on other agents; None where they stay.
+    """Address of the agent in the cluster file, where tasks may be placed on other agents; None where tasks stay.
 
-    A spare's `task` is the lead's until one is placed there.
+    The `task` of a spare is the lead's until a task is placed there.
     """
     process_agents: tuple[Address, ...] = ()
-    """Addresses of all agents of the process in the cluster file, where it has several."""
+    """Addresses of all agents of the process in the cluster file, where the process has several."""
     gpus: tuple[str, ...] = ()
     """GPUs of the host by CUDA's names, which are divided among the tasks of these agents; empty without GPUs."""
     start_reason: Reason | None = None
-    """Reason of the command that has placed the task there, None without one."""
+    """Reason of the command that has placed the task here, None without such a command."""
     cluster_file: Path | None = None
     """File that `cluster` was read from."""
     ends_container: bool = False
-    """Process 1 of a container ends with this agent, and with it the task."""
+    """True where process 1 of a container ends with this agent, and the task with the container."""
     insecure: bool = _switch("serve and dial in plain text, also beyond loopback and with [tls] in the file")
     insecure_loopback: bool = _switch("in plain text on loopback: take orders from every user of this machine")
     grace: float = _setting(at_most(_MOST_GRACE, number_from_0), "30", "SECONDS", "time from SIGTERM to SIGKILL")
@@ -122,9 +122,9 @@ class AgentSettings:
 
     @property
     def files(self) -> TaskFiles:
-        """Files of the task; where it sits elsewhere than in the cluster file, they lie in a folder of the seat.
+        """Files of the task; where the task sits elsewhere than in the cluster file, in a folder of the seat.
 
-        Hosts may share the run's folder, and the agent that the task has left may still have its files there.
+        Hosts may share the run's folder, and the task's former agent may still have its files there.
         """
         folder = state_folder(self.state_dir, self.run, self.cluster)
         if self.seat is not None and file_placement(self.cluster).seats.get(self.task) != self.seat:
@@ -179,4 +179,4 @@ OPTIONS: dict[str, Option] = {
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
     **SETTINGS,
 }
-"""Every option of the command line; the first ones say which agents there are."""
+"""Every option of the command line; the first options choose the agents of the process."""

@@ -15,11 +15,12 @@ from tfscale.core.cluster.local.private_folder import make_private
 from tfscale.core.errors import TfscaleError
 
 _GLANCE = 0.1
-"""Seconds after which a lock is an agent's: `holder` locks the file for microseconds, as each 50 ms of a hand-over."""
+"""Seconds after which a lock is an agent's: `holder` itself locks the file for microseconds, each 50 ms in a
+hand-over."""
 
 
 class SoleAgentError(TfscaleError):
-    """A reason for which the agent cannot have a task's state."""
+    """A reason for which the agent cannot own a task's state."""
 
 
 @contextlib.contextmanager

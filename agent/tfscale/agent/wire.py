@@ -6,6 +6,7 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,8 +32,8 @@ from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.records.training import Training
 from tfscale.core.text import bounded
 from tfscale.core.validation import check_counts, check_subject
-from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
-from tfscale.core.wire.fields import delimited
+from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.core.wire.fields import WireError, delimited
 from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 MOST_REASON = 200
@@ -40,7 +41,7 @@ MOST_REASON = 200
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
-"""A task in a state that this version does not know lives, and does not run: nothing is started over it."""
+"""State of a task whose state this version does not know: it lives and does not run, so nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
 
 
@@ -56,7 +57,7 @@ class Hello:
     stack_signal: int | None
     """Signal on which the process writes the stacks of its Python threads."""
     trains: bool = False
-    """True if the process has made steps since the agent told it to wait."""
+    """True if the process has made steps since the agent refused its reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class EncodedSteps:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Report of a probe without its steps; None and empty where it has nothing new."""
+    """Report of a probe without its steps; fields without news are None or empty."""
 
     hello: Hello | None
     probe: ProbeStatus | None
@@ -87,12 +88,19 @@ class EncodedFrame(NamedTuple):
     rows: int
     """Number of steps in the frame."""
     message: bytes
+    steady: float
+    """Time at which it was made, on `steady_time`."""
 
     def after(self, dropped: int) -> EncodedFrame:
-        """Return this frame with the number of frames that its watcher did not get before it."""
+        """Return this frame with the number of frames before it that its watcher did not get."""
         # Of a field that comes twice the last one counts.
         more = telemetry_pb2.Frame(dropped=dropped).SerializeToString()
         return self._replace(message=self.message + more)
+
+
+def steady_time() -> float:
+    """Return the time on a clock of this host that nobody sets, and that goes on while the host is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
@@ -102,7 +110,7 @@ def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
 
 
 def _steps(batch: telemetry_pb2.StepBatch) -> EncodedSteps:
-    """Return steps as they are sent on. What a console refuses is refused here: it would read no frame with them."""
+    """Return steps as they are sent on. Raises WireError for steps that a console could not read."""
     try:
         for name in (batch.subject, batch.reporter):
             check_subject(name)
@@ -136,17 +144,17 @@ def order_reply(record: ProfileOrder) -> bytes:
 
 
 def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
-    """Return the frame with these steps as it is sent."""
+    """Return the encoded frame with these steps."""
     message = message_of(telemetry_pb2.Frame, frame).SerializeToString()
     number = telemetry_pb2.Frame.STEPS_FIELD_NUMBER
     batches = [delimited(number, batch.message) for batch in steps]
-    return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]))
+    return EncodedFrame(frame.at, sum(batch.rows for batch in steps), b"".join([message, *batches]), steady_time())
 
 
 def agreed_schema(newest: int) -> int | None:
-    """Return the version in which a caller is answered that understands up to `newest`; None where there is none.
+    """Return the schema version for a caller that understands up to `newest`; None without a common version.
 
-    A caller that does not say, a script perhaps, gets the newest.
+    A caller that names no version, such as a script, gets the newest.
     """
     agreed = min(newest or SCHEMA_VERSION, SCHEMA_VERSION)
     return agreed if agreed >= OLDEST_SCHEMA else None
@@ -161,27 +169,31 @@ def snapshot_reply(schema: int, description: Description, recent: Sequence[Encod
 def past_beginning(
     schema: int, description: Description, at: float, milestones: Sequence[Milestone]
 ) -> agent_pb2.WatchReply:
-    """Return the snapshot before the pieces of the past, with the milestones before them; `at` is now."""
+    """Return the snapshot before the pieces of the past, with the earlier milestones; `at` is now."""
     messages = [message_of(agent_pb2.Milestone, milestone) for milestone in milestones]
     snapshot = agent_pb2.Snapshot(description=description_message(description), at=at, milestones=messages)
     return agent_pb2.WatchReply(schema_version=schema, snapshot=snapshot)
 
 
-def past_reply(schema: int, frames: Sequence[EncodedFrame]) -> bytes:
-    """Return a piece of the past, as `frame_reply` does; one without frames is its end."""
+def past_reply(schema: int, frames: Sequence[EncodedFrame], clock_set: float = 0.0) -> bytes:
+    """Return a piece of the past, as `frame_reply` does; a piece without frames is its end.
+
+    Since its frames the host's clock was set forward by `clock_set` seconds.
+    """
     piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
+    piece += agent_pb2.Past(clock_set=clock_set).SerializeToString()
     head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
     return head + delimited(agent_pb2.WatchReply.PAST_FIELD_NUMBER, piece)
 
 
 def frame_reply(schema: int, frame: EncodedFrame) -> bytes:
-    """Return a WatchReply as it is sent: the frame, which is encoded already, is not read for each watcher."""
+    """Return an encoded WatchReply; its encoded frame is not decoded for each watcher."""
     head = agent_pb2.WatchReply(schema_version=schema).SerializeToString()
     return head + delimited(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, frame.message)
 
 
 def serialized(reply: Message | bytes) -> bytes:
-    """Return a reply of a stream as it is sent; one that is encoded already stays so."""
+    """Return a reply of a stream encoded; an encoded reply stays unchanged."""
     return reply if isinstance(reply, bytes) else reply.SerializeToString()
 
 
@@ -232,7 +244,7 @@ def verb_message(verb: Verb | None) -> agent_pb2.ApplyRequest.Verb.ValueType:
 
 
 def verb_record(message: agent_pb2.ApplyRequest.Verb.ValueType) -> Verb | None:
-    """Return the command that asks; None where an agent of another version does not say, or names a newer one."""
+    """Return the command behind a request; None where the other agent's version gives none, or a newer one."""
     return next((verb for verb in Verb if verb_message(verb) == message), None)
 
 
@@ -277,7 +289,7 @@ def seat_record(message: placement_pb2.SeatReply) -> SeatReport:
 
 
 def health_name(identity: TaskIdentity) -> str:
-    """Return the service by which an agent's health is asked for, so that no stranger's answer is taken for it."""
+    """Return the service name for questions about an agent's health; a stranger's agent does not know it."""
     return f"{identity.run}/{identity.task}/{identity.fingerprint}"
 
 
@@ -286,13 +298,13 @@ def watch_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
 
 
 def reason_record(message: agent_pb2.TasksRequest | agent_pb2.ApplyRequest | placement_pb2.PlaceRequest) -> Reason:
-    """Return the reason of a request; a console's order has it in words alone."""
+    """Return the reason of a request; a console's order has only its words."""
     restarted_for = "" if isinstance(message, agent_pb2.TasksRequest) else message.restarted_for
     return Reason(bounded(message.reason, MOST_REASON), bounded(restarted_for, MOST_REASON))
 
 
 def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
-    """Return the name of an order, the tasks that it names, and its reason."""
+    """Return the name of an order, its tasks and its reason."""
     if isinstance(request, agent_pb2.ApplyRequest):
         known = request.target in agent_pb2.ApplyRequest.Target.values()
         target = agent_pb2.ApplyRequest.Target.Name(request.target) if known else str(request.target)
@@ -305,13 +317,13 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
 
 
 def is_order(request: Any) -> bool:
-    """Return whether a request is to change something; others only ask whether that could be done, or report."""
+    """Return whether a request is to change something; other requests check whether an order is possible, or report."""
     questions = (agent_pb2.ApplyRequest.TARGET_STOPPABLE, agent_pb2.ApplyRequest.TARGET_STARTABLE)
     is_question = isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
     return not is_question and not isinstance(request, agent_pb2.FailureReport)
 
 
 def failure_of(reply: Any) -> str:
-    """Return why an order failed, as its last reply says it; empty where it did not."""
+    """Return the failure in an order's last reply; empty where it succeeded."""
     is_failure = isinstance(reply, agent_pb2.Progress) and reply.stage == agent_pb2.STAGE_FAILED
     return f"failed: {reply.message}" if is_failure else ""

@@ -1,4 +1,4 @@
-"""`tfscale-console`: reads the configuration, and starts the job that it names."""
+"""`tfscale-console`: reads the configuration, and starts the named command."""
 
 from __future__ import annotations
 

@@ -14,4 +14,4 @@ class ExitStatus(IntEnum):
     UNHEALTHY = 3
     """`--once` found a grave diagnosis, or a task that does not run; `doctor` found a fault."""
     OUTDATED = 4
-    """Status of `--once` if it could not catch up with the agents: its snapshot is of the past."""
+    """`--once` could not catch up with the agents: its snapshot is of the past."""

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 EXPLAINED = "tfscale: cannot run: "
-"""Begin of the probe's line about a script that cannot go on; the reason follows, and what to write."""
+"""Begin of the probe's line about a script that cannot go on; the reason and a remedy follow."""
 UNTRAINED = "nothing was trained: "
-"""Begin of the probe's note about a script that has ended well without a step, for a reason that is known."""
+"""Begin of the probe's note about a script that has ended well without a step for a known reason."""
 UNMEASURED = "not measured: "
 """Begin of the agent's note about a second process that trains and does not report."""
 UNFIT = "does not fit: "
 """Begin of the probe's note about a hook or a repair that does not fit this TensorFlow or Keras."""
 PEER = "peer_died"
-"""Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
+"""Kind of a clue that the program ended because a peer had ended: a trace of the reason, not the reason."""
 
 _LONGEST = 300
 """Characters of a line that are kept."""
@@ -132,7 +132,7 @@ class Clue:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """(host, port) of the peer that cannot be reached, by the line; None if the line names none."""
+        """(host, port) of the unreachable peer in the line; None if the line names none."""
         match = _ADDRESS.search(self.line)
         return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
@@ -153,7 +153,7 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
 
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
-    """Return the end of the last start's log: at most so many lines, shortened, with the line of the clue."""
+    """Return the end of the last start's log: at most `most` lines, shortened, with the line of the clue."""
     own = [line for line in _apart(_of_last_start(lines)) if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else _LONGEST] for line in own[-most:]]
     clue = find_clue(own)
@@ -163,7 +163,7 @@ def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
 
 
 def _apart(lines: Sequence[str]) -> list[str]:
-    """Return the lines, with the probe's own cut off from output before them that has no newline."""
+    """Return the lines, with the probe's own line cut off from unfinished output before it."""
     parts = (line.partition(EXPLAINED) for line in lines)
     return [
         part
@@ -174,7 +174,7 @@ def _apart(lines: Sequence[str]) -> list[str]:
 
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of the last start, without the agent's own lines: the exit status has their content."""
+    """Return the lines of the last start, without the agent's own lines, which only repeat the exit status."""
     starts = [row for row, line in enumerate(lines) if line.startswith(OWN) and ": ended with " not in line]
     rest = lines[starts[-1] + 1 :] if starts else lines
     return [line for line in rest if not line.startswith(OWN)]

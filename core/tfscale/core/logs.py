@@ -3,8 +3,8 @@
     2026-11-26T00:30:12.345Z INFO worker:1 started python train.py as process 123 (generation 3, attempt 1)
     {"time": "2026-11-26T00:30:12.345Z", "level": "INFO", "task": "worker:1", "logger": "tfscale...", "message": "..."}
 
-The task is that which the code at work serves (`SERVED`), else the one that the program was started for; a record
-about another task carries `extra={"task": "worker:2"}`.
+The task is `SERVED`, which the running code serves, else the task for which the program was started; a record about
+another task carries `extra={"task": "worker:2"}`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 SERVED: ContextVar[str | None] = ContextVar("served", default=None)
-"""Task that the running code serves, in a process that serves several; code that it starts serves the same task."""
+"""Task that the running code serves, in a process that serves several. What this code starts serves the same task."""
 LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

@@ -1,8 +1,9 @@
-"""Import of gRPC that keeps its own lines off stderr, unless the user has set GRPC_VERBOSITY.
+"""Import of gRPC that keeps gRPC's own lines off stderr, unless the user has set GRPC_VERBOSITY.
 
 gRPC writes lines such as "I1126 ... chttp2_transport.cc:1403] Got goaway" past Python's logging: into a log of JSON
-lines, and across the screens of the console. It reads the variable once, when it is loaded; so a program imports this
-module before all others that import grpc. The variable is taken back: the training inherits the environment as it was.
+lines, and across the screens of the console. gRPC reads the variable once, when it is loaded; so a program imports this
+module before all others that import grpc. Then the variable is unset again: the training inherits the environment as it
+was.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Numbers, units and names as text for people: the sentences of diagnoses and the cells of the console.
 
-Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy. Text of others is made fit for a terminal:
-control sequences of a log would colour the screen or move its cursor.
+Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy. Text of other programs is made fit for a
+terminal: control sequences of a log would colour the screen or move its cursor.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)
 
 
 def printable(text: str) -> str:
-    """Return the text without control sequences, and with a space for each other character that cannot be printed."""
+    """Return the text without control sequences, with a space for each other unprintable character."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else " " for char in _ESCAPES.sub("", text))
 
 
 def bounded(text: str, most: int) -> str:
-    """Return the text of another program so that it can be printed, cut to `most` characters and three dots."""
+    """Return another program's text as printable text, cut to `most` characters and three dots."""
     return printable(text) if len(text) <= most else f"{printable(text[:most])}..."
 
 
@@ -64,7 +64,7 @@ def step_time(seconds: float | None) -> str:
 
 
 def elapsed(seconds: float | None) -> str:
-    """Return the time since something began in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
+    """Return the time since an event in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
     if seconds is None:
         return UNKNOWN
     total_seconds = max(0, int(seconds))
@@ -78,7 +78,7 @@ def elapsed(seconds: float | None) -> str:
 
 
 def elapsed_briefly(seconds: float) -> str:
-    """Return the time since something began, cut to its largest unit: `12 s`, `3 m`."""
+    """Return the time since an event, cut to its largest unit: `12 s`, `3 m`."""
     return " ".join(elapsed(seconds).split()[:2])
 
 
@@ -88,7 +88,7 @@ def times(factor: float) -> str:
 
 
 def step_rate(steps_per_second: float) -> str:
-    """Return steps a second, or for slow ones the time of a step: `12.3 steps/s`, `8.2 s a step`."""
+    """Return steps a second, or the time of a step where steps are slow: `12.3 steps/s`, `8.2 s a step`."""
     return f"{steps_per_second:.3g} steps/s" if steps_per_second >= 0.5 else f"{duration(1 / steps_per_second)} a step"
 
 

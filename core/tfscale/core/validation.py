@@ -13,7 +13,7 @@ from tfscale.core.records.step_batch import LAG_PHASES, StepBatch
 LATEST = 253_402_300_800.0
 """Unix seconds of the year 10,000, beyond which Python has no dates."""
 LARGEST = 1 << 53
-"""Largest number of a step: greater ones are not exact in JSON, and no training comes near."""
+"""Largest number of a step: greater numbers are not exact in JSON, and no training comes near."""
 _COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
 _columns = attrgetter(*_COLUMNS)
 
@@ -56,7 +56,7 @@ def check_counts(counts: Sequence[int]) -> None:
 
 
 def check_subject(subject: str) -> None:
-    """Raise ValueError where a name is not of a task, or of a replica or a stage of one."""
+    """Raise ValueError for a name that is not of a task, or of a task's replica or stage."""
     try:
         task = subject_task(subject)
     except UsageError as error:

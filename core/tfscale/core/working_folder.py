@@ -8,7 +8,7 @@ from tfscale.core.errors import UsageError
 
 
 def check_working_folder() -> None:
-    """Raise UsageError where the working folder is there no more: a training could not be started in it."""
+    """Raise UsageError where the working folder was removed: no training could be started in it."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -203,6 +203,9 @@ class Past(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
+    CLOCK_SET_FIELD_NUMBER: _builtins.int
+    clock_set: _builtins.float
+    """seconds by which the clock of the agent's host was set forward since these frames"""
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Frame]:
         """oldest first; none: that was all"""
@@ -211,10 +214,11 @@ class Past(_message.Message):
         self,
         *,
         frames: _abc.Iterable[_telemetry_pb2.Frame] | None = ...,
+        clock_set: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock_set", b"clock_set", "frames", b"frames"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

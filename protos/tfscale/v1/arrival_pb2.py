@@ -26,7 +26,7 @@ from tfscale.v1 import agent_pb2 as tfscale_dot_v1_dot_agent__pb2
 from tfscale.v1 import telemetry_pb2 as tfscale_dot_v1_dot_telemetry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tfscale/v1/arrival.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\x1a\x1atfscale/v1/telemetry.proto\"\xf7\x01\n\rArrivingReply\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x33\n\x08snapshot\x18\x02 \x01(\x0b\x32\x1c.tfscale.v1.ArrivingSnapshotH\x00\x88\x01\x01\x12\x12\n\x05\x66rame\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12+\n\x08\x66\x61rewell\x18\x04 \x01(\x0b\x32\x14.tfscale.v1.FarewellH\x02\x88\x01\x01\x12+\n\x04past\x18\x05 \x01(\x0b\x32\x18.tfscale.v1.ArrivingPastH\x03\x88\x01\x01\x42\x0b\n\t_snapshotB\x08\n\x06_frameB\x0b\n\t_farewellB\x07\n\x05_past\"\x1e\n\x0c\x41rrivingPast\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\"\x93\x01\n\x10\x41rrivingSnapshot\x12,\n\x0b\x64\x65scription\x18\x01 \x01(\x0b\x32\x17.tfscale.v1.Description\x12\x0e\n\x06recent\x18\x02 \x03(\x0c\x12\x0f\n\x02\x61t\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12)\n\nmilestones\x18\x04 \x03(\x0b\x32\x15.tfscale.v1.MilestoneB\x05\n\x03_at\"\xc0\x02\n\rArrivingFrame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06status\x18\x03 \x01(\x0c\x12\x12\n\x05probe\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12*\n\ncollective\x18\x05 \x01(\x0b\x32\x16.tfscale.v1.Collective\x12&\n\x05steps\x18\x08 \x03(\x0b\x32\x17.tfscale.v1.PackedSteps\x12\x0f\n\x07\x64ropped\x18\t \x01(\x04\x12&\n\x08training\x18\n \x01(\x0b\x32\x14.tfscale.v1.Training\x12(\n\nactivities\x18\x0b \x03(\x0b\x32\x14.tfscale.v1.Activity\x12,\n\x0b\x63oordinator\x18\x0c \x01(\x0b\x32\x17.tfscale.v1.CoordinatorB\x08\n\x06_probeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tfscale/v1/arrival.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\x1a\x1atfscale/v1/telemetry.proto\"\xf7\x01\n\rArrivingReply\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x33\n\x08snapshot\x18\x02 \x01(\x0b\x32\x1c.tfscale.v1.ArrivingSnapshotH\x00\x88\x01\x01\x12\x12\n\x05\x66rame\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12+\n\x08\x66\x61rewell\x18\x04 \x01(\x0b\x32\x14.tfscale.v1.FarewellH\x02\x88\x01\x01\x12+\n\x04past\x18\x05 \x01(\x0b\x32\x18.tfscale.v1.ArrivingPastH\x03\x88\x01\x01\x42\x0b\n\t_snapshotB\x08\n\x06_frameB\x0b\n\t_farewellB\x07\n\x05_past\"1\n\x0c\x41rrivingPast\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\x12\x11\n\tclock_set\x18\x02 \x01(\x01\"\x93\x01\n\x10\x41rrivingSnapshot\x12,\n\x0b\x64\x65scription\x18\x01 \x01(\x0b\x32\x17.tfscale.v1.Description\x12\x0e\n\x06recent\x18\x02 \x03(\x0c\x12\x0f\n\x02\x61t\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12)\n\nmilestones\x18\x04 \x03(\x0b\x32\x15.tfscale.v1.MilestoneB\x05\n\x03_at\"\xc0\x02\n\rArrivingFrame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\n\n\x02\x61t\x18\x02 \x01(\x01\x12\x0e\n\x06status\x18\x03 \x01(\x0c\x12\x12\n\x05probe\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12*\n\ncollective\x18\x05 \x01(\x0b\x32\x16.tfscale.v1.Collective\x12&\n\x05steps\x18\x08 \x03(\x0b\x32\x17.tfscale.v1.PackedSteps\x12\x0f\n\x07\x64ropped\x18\t \x01(\x04\x12&\n\x08training\x18\n \x01(\x0b\x32\x14.tfscale.v1.Training\x12(\n\nactivities\x18\x0b \x03(\x0b\x32\x14.tfscale.v1.Activity\x12,\n\x0b\x63oordinator\x18\x0c \x01(\x0b\x32\x17.tfscale.v1.CoordinatorB\x08\n\x06_probeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,9 +36,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ARRIVINGREPLY']._serialized_start=93
   _globals['_ARRIVINGREPLY']._serialized_end=340
   _globals['_ARRIVINGPAST']._serialized_start=342
-  _globals['_ARRIVINGPAST']._serialized_end=372
-  _globals['_ARRIVINGSNAPSHOT']._serialized_start=375
-  _globals['_ARRIVINGSNAPSHOT']._serialized_end=522
-  _globals['_ARRIVINGFRAME']._serialized_start=525
-  _globals['_ARRIVINGFRAME']._serialized_end=845
+  _globals['_ARRIVINGPAST']._serialized_end=391
+  _globals['_ARRIVINGSNAPSHOT']._serialized_start=394
+  _globals['_ARRIVINGSNAPSHOT']._serialized_end=541
+  _globals['_ARRIVINGFRAME']._serialized_start=544
+  _globals['_ARRIVINGFRAME']._serialized_end=864
 # @@protoc_insertion_point(module_scope)

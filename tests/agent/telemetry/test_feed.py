@@ -14,7 +14,7 @@ KEPT = 60 * MINUTES
 
 def frame(sequence: int, steps: int = 0) -> EncodedFrame:
     sent = Frame(sequence, float(sequence), TaskStatus(TaskState.RUNNING))
-    return encode_frame(sent, (EncodedSteps(steps, b""),) if steps else ())
+    return encode_frame(sent, (EncodedSteps(steps, b""),) if steps else ())._replace(steady=float(sequence))
 
 
 def read(frame: EncodedFrame) -> telemetry_pb2.Frame:
@@ -86,13 +86,13 @@ async def test_however_long_a_task_hangs_the_frames_around_its_last_steps_are_ke
     feed = Feed(1)
     for number in range(5000):
         feed.publish(frame(number, steps=10 if number < 200 else 0))
-    with feed.watch(since=5000.0 - 600, in_pieces=True) as late, feed.watch(since=4990.0) as back:
+    with feed.watch(pieces_since=5000.0 - 600) as late, feed.watch(since=4990.0) as back:
         got = [read(each).sequence for piece in late.pieces() for each in piece]
         assert got == [*range(200 + AFTER_STEPS - 60, 200 + AFTER_STEPS), *range(4940, 5000)]
         assert [read(each).sequence for each in back.recent] == [*range(4991, 5000)]
     for number in range(5000, 5100):
         feed.publish(frame(number, steps=10))
-    with feed.watch(since=0.0, in_pieces=True) as late:
+    with feed.watch(pieces_since=0.0) as late:
         assert [read(each).sequence for piece in late.pieces() for each in piece] == [*range(5040, 5100)]
 
 
@@ -100,7 +100,7 @@ async def test_steps_after_a_hang_do_not_push_out_at_once_those_before_it() -> N
     feed = Feed(1)
     for number in range(300):
         feed.publish(frame(number, steps=0 if 200 <= number < 280 else 10))
-    with feed.watch(since=0.0, in_pieces=True) as late:
+    with feed.watch(pieces_since=0.0) as late:
         got = [read(each).sequence for piece in late.pieces() for each in piece]
     assert got[0] == 175 and got[-1] == 299 and len([each for each in got if each < 200]) == 25
 
@@ -128,7 +128,7 @@ async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame()
     feed = Feed(MINUTES)
     for number in range(KEPT):
         feed.publish(frame(number)._replace(message=b"x" * (PIECE // 3)))
-    with feed.watch(since=99.0, in_pieces=True) as watcher:
+    with feed.watch(pieces_since=99.0) as watcher:
         pieces = list(watcher.pieces())
         feed.publish(frame(1000))
         feed.close()
@@ -137,13 +137,25 @@ async def test_the_past_comes_in_pieces_of_some_bytes_and_then_every_new_frame()
         assert [read(each).sequence async for each in watcher] == [1000]
 
 
+def test_no_piece_holds_frames_from_before_and_after_the_clock_was_set() -> None:
+    for by in (-3600.0, -1.0, 1.0, 3600.0):
+        feed = Feed(MINUTES)
+        for number in range(100):
+            feed.publish(frame(number)._replace(at=number + (by if number >= 60 else 0.0)))
+        with feed.watch(pieces_since=49.0) as watcher:
+            assert [[each.steady for each in piece] for piece in watcher.pieces()] == [
+                [*range(50, 60)],
+                [*range(60, 100)],
+            ]
+
+
 def test_changes_of_a_state_are_remembered_for_longer_than_the_frames() -> None:
     feed = Feed(MINUTES)
     for number in range(2 * KEPT):
         state = TaskState.EXITED if 100 <= number < 110 else TaskState.RUNNING
         unheard = ("worker:1",) if number >= 200 else ()
         feed.publish(frame(number), Milestone(float(number), TaskStatus(state), unheard))
-    with feed.watch(since=0.0, in_pieces=True) as watcher:
+    with feed.watch(pieces_since=0.0) as watcher:
         assert watcher.begin == KEPT
         assert [milestone.at for milestone in feed.milestones(watcher.begin)] == [0.0, 100.0, 110.0, 200.0]
 
@@ -153,6 +165,6 @@ def test_a_late_watcher_gets_as_many_minutes_as_the_agent_is_to_keep() -> None:
         feed = Feed(minutes)
         for number in range(400):
             feed.publish(frame(number))
-        with feed.watch(since=-1.0, in_pieces=True) as late:
+        with feed.watch(pieces_since=-1.0) as late:
             got = [each for piece in late.pieces() for each in piece]
         assert [read(each).sequence for each in got] == [*range(400 - 60 * minutes, 400)]

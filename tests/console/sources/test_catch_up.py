@@ -76,13 +76,35 @@ async def test_a_clock_that_is_an_hour_wrong_does_not_tear_the_past_apart() -> N
         else event
         for event in run
     ]
-    at, ahead = run[0].at + 55.5, {W2: 3600.0}
-    told = await late(SPEC, agents_at(skewed, at, ahead), at, ahead)
+    at, clocks = run[0].at + 55.5, {W2: lambda _: 3600.0}
+    told = await late(SPEC, agents_at(skewed, at, clocks), at, clocks)
     arrived = {event.frame.sequence: event.at for event in told.events if isinstance(event, FrameArrived)}
     assert findings(told.snapshots[-1]).keys() == {("straggler", "worker:1"), ("wrong_clock", "worker:2")}
     for event in run:
         if isinstance(event, FrameArrived) and event.task == W2 and event.frame.sequence in arrived:
             assert arrived[event.frame.sequence] == pytest.approx(event.frame.at, abs=1.0)
+
+
+@pytest.mark.parametrize("by", [-3.0, 20.0, 3600.0])
+async def test_a_clock_that_was_set_in_the_past_is_no_silence_then(by: float) -> None:
+    run = simulated(70, 3, "worker:1=1.6x@20s")
+    begin = run[0].at
+    clocks = {W2: lambda at: by if at > begin + 37.3 else 0.0}
+    skewed = [
+        replace(event, frame=shifted(event.frame, clocks[W2](event.at)), message=None)
+        if isinstance(event, FrameArrived) and event.task == W2
+        else event
+        for event in run
+    ]
+    for cut in (46.5, 66.7):
+        at = begin + cut
+        there, told = early(SPEC, skewed, at), await late(SPEC, agents_at(skewed, at, clocks), at, clocks)
+        came = told.snapshots[-1]
+        assert findings(came) == findings(there) and ("wrong_clock", "worker:2") in findings(came), cut
+        assert findings(came)["wrong_clock", "worker:2"] == pytest.approx(begin + 37.3, abs=1.0)
+        assert came.findings.headline == there.findings.headline
+        assert [entry.text for entry in came.timeline] == [entry.text for entry in there.timeline]
+        assert not [event for event in told.events if isinstance(event, LinkChanged) and event.state is LinkState.DOWN]
 
 
 def shifted(frame, by):  # type: ignore[no-untyped-def]

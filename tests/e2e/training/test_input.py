@@ -70,14 +70,21 @@ def test_a_service_and_each_policy_run_under_the_strategies(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "parts"),
-    [(MIRRORED, "cache"), (MIRRORED, "service=1"), (WORKERS, "auto-shard=data"), (WORKERS, "service=1")],
+    ("strategy", "parts", "shared_by"),
+    [
+        (MIRRORED, "cache", "2 replicas"),
+        (MIRRORED, "service=1", "2 replicas"),
+        (WORKERS, "auto-shard=data", "2 workers"),
+        (WORKERS, "service=1", "2 workers"),
+    ],
 )
-def test_a_batch_that_replicas_cannot_share_is_one_line(strategy: tuple[str, ...], parts: str, tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_shared_is_one_line(
+    strategy: tuple[str, ...], parts: str, shared_by: str, tmp_path: Path
+) -> None:
     ran = run(tmp_path, strategy, "--global-batch", "65", "--input", parts)
     refused = [line for line in ran.stderr.splitlines() if line.startswith("tfscale-train: ")]
     assert (ran.returncode, ran.stdout, len(refused)) == (2, "", 1)
-    assert "--global-batch 65: not divisible by 2 replicas" in refused[0]
+    assert f"--global-batch 65: not divisible by {shared_by}" in refused[0]
 
 
 class Measured:

@@ -54,4 +54,6 @@ def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_pat
     assert newest["status"]["attempt"] == 1 and newest["status"]["state"] == "running"
     assert 0 <= newest["time"] - newest["probe"]["checkpoint"] < 30
     names = ops(str(file))
-    assert {"MatMul", "CollectiveReduceV2"} <= {name.rpartition(":")[2].partition(" ")[0] for name in names}, names
+    kernels = {name.rpartition(":")[2].partition(" ")[0] for name in names}
+    # On some processors oneDNN puts its own in the place of MatMul: _MklNativeFusedMatMul.
+    assert "CollectiveReduceV2" in kernels and any(kernel.endswith("MatMul") for kernel in kernels), names

@@ -174,7 +174,7 @@ def _own_main(names: Sequence[str]) -> Entry | None:
 
 
 def _run_own(program: Entry, words: Sequence[str]) -> int:
-    """Run a program that has a command line of its own; strategies, loops and techniques are not for it."""
+    """Run a program with its own command line, without strategies, loops and techniques."""
     if {"-h", "--help"} & set(words):
         with _silent_stderr():
             module = program.load()
@@ -190,7 +190,7 @@ def _run_own(program: Entry, words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drop what is written to stderr in this block: the import of TensorFlow writes there at any log level."""
+    """Drop all text to stderr in this block: the import of TensorFlow writes there at any log level."""
     kept = os.dup(2)
     try:
         with Path(os.devnull).open("w") as nowhere:

@@ -20,7 +20,7 @@ _LIBRARIES = {
 
 
 class Absent:
-    """Stand-in for a class that this TensorFlow does not have: nothing is an instance of it."""
+    """Stand-in for a class that this TensorFlow lacks: it has no instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Name:
         return self.path.rpartition(".")[2]
 
     def fault(self) -> str | None:
-        """Return how this name differs in the installed library, None if it is as expected."""
+        """Return the difference of this name in the installed library, None if it is as expected."""
         owner, attribute = self.owner, self.attribute
         if owner is Absent or not (hasattr(owner, attribute) or _is_set_by_method(owner, attribute)):
             return f"has no {self.path.replace('|', ' or ')}"
@@ -101,7 +101,7 @@ def _parameters(function: Any, count: int) -> tuple[str, ...]:
 
 
 class Feature:
-    """One hook or repair: the names that it needs, and the consequence of its absence as the console shows it.
+    """One hook or repair: the names that it needs, and the consequence of their absence as the console shows it.
 
     Names are written one a line, as `Name.parse` reads them. `symptom` is a part of the error that ends a script for
     want of the repair.

@@ -7,7 +7,7 @@
 
     model.fit(data, callbacks=[measure_callback("steps.jsonl")])   # the same for one `fit`
 
-Under an agent, which sees everything by itself, both write their file beside what the agent gets.
+Under an agent, which measures without them, both write their file beside the agent's reports.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ import subprocess
 from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 _PATIENCE = 30.0
-"""Seconds within which the console must answer. It needs some seconds on a busy host; a cell that hangs for minutes
+"""Seconds within which the console must answer. It takes some seconds on a busy host; a cell that hangs for minutes
 would be interrupted."""
 
 
 def headline() -> None:
-    """Print the first line of the console as of now, or one line that says why there is none."""
+    """Print the console's present first line, or one line about why there is none."""
     print(_headline())
 
 

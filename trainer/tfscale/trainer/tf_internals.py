@@ -1,7 +1,7 @@
 """Every private name of TensorFlow and Keras on which the probe and the repairs depend.
 
-A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place:
-a TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
+A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place: a
+TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
 `tensorflow.python`, `tensorflow.core`, `keras.src` or `tf_keras.src`, or uses an attribute with an underscore that is
 not listed here (`tests/trainer/test_tf_internals.py`). `scripts/versions --look` asks other versions for the list.
 """
@@ -69,7 +69,7 @@ GRAPHS = Feature(
     tensorflow.core.framework.function_pb2:FunctionDef
     """,
 )
-"""Stamps in graphs. Without the hook on GraphDefs, models and files would contain an op that others do not have."""
+"""Stamps in graphs. Without the hook on GraphDefs, models and files would contain an op that other programs lack."""
 
 DTENSOR = Feature(
     "programs of DTensor fail under an agent",
@@ -125,7 +125,7 @@ REDUCTIONS_OF = {
     for row in STRATEGIES
     if row.extended
 }
-"""Reductions of strategies that do not inherit all of them, by the strategy's name."""
+"""Reductions of strategies with reductions of their own, by the strategy's name."""
 
 GATHERS = Feature(
     "gathers not measured",

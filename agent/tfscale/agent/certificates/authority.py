@@ -21,7 +21,7 @@ _AUTHORITY_DAYS = 3650
 _LONGEST_NAME = 64
 """Characters of a common name [RFC 5280]; the subjectAltName has the whole one."""
 _EARLY = timedelta(hours=1)
-"""Time by which a certificate is valid before it is made: clocks of hosts differ."""
+"""Time before a certificate is made from which it is valid: clocks of hosts differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Authority:
 
     @classmethod
     def read(cls, certificate: Path, key: Path, now: datetime) -> Authority:
-        """Return the authority in two PEM files. Raises UsageError where they are none that can sign now."""
+        """Return the authority in two PEM files. Raises UsageError where they cannot sign now."""
         own, private = _read_certificate(certificate), _read_key(key)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or own.public_key() != private.public_key():
             raise UsageError(f"--ca-key: {key} is not the key of {certificate}, or no elliptic one")

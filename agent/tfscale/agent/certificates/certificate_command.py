@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
 def make_certificates(
     owners: Sequence[Owner], out: Path, days: int, files: tuple[Path, Path] | None, now: datetime
 ) -> str:
-    """Write the folders, and return a text about them. `files` are those of an authority that is there, None for none.
+    """Write the folders, and return a text about them. `files` are those of an existing authority, None without one.
 
-    Raises UsageError, and leaves what is there as it is.
+    Raises UsageError, and leaves existing files as they are.
     """
     for path in [out / owner.name for owner in owners] + ([out / name for name in _AUTHORITY] if files is None else []):
         if path.exists() or path.is_symlink():
@@ -143,7 +143,7 @@ def _write_folder(folder: Path, authority: Authority, made: Signed) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a new file. Raises OSError, also where there is one."""
+    """Write a new file. Raises OSError, also where the file exists."""
     mode = 0o600 if path.suffix == ".key" else 0o644
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with os.fdopen(descriptor, "wb") as file:

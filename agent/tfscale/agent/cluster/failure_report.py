@@ -1,4 +1,4 @@
-"""Report of an agent that its task has failed or makes no step, and the verdict of the acting lead about it."""
+"""Report of an agent that its task has failed or hangs, and the verdict of the acting lead about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FailureReport:
         return Progress(self.checkpoint, self.global_step)
 
     def failure(self, at: float) -> Failure | None:
-        """Return the end of the task, `at` where its time is not known; None while it runs."""
+        """Return the end of the task; None while it runs. `at` stands for its time where that is not known."""
         if self.still is not None:
             return None
         end = self.status.exit
@@ -60,11 +60,11 @@ class Verdict:
     words: str = ""
     """Fate of the task; empty while that is not decided."""
     seconds: float | None = None
-    """Time until its restart."""
+    """Time until the task's restart."""
     is_final: bool = False
-    """True where it is left as it is, and need not be reported again."""
+    """True where the task is left as it is, and its failure need not be reported again."""
     gave_up: bool = False
-    """True where that is because its restarts are spent, or bring nothing."""
+    """True where the task is left because its restarts are spent, or bring nothing."""
 
 
 def shortened(status: TaskStatus) -> TaskStatus:

@@ -28,7 +28,8 @@ from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
 _PROOF = 3.0
-"""Seconds for which tasks must live after their start until the command is done: a wrong import ends one at once."""
+"""Seconds for which tasks must live after their start before the command counts as done: a wrong import ends one at
+once."""
 _SUPERSEDED = "another command came"
 
 
@@ -37,7 +38,7 @@ class GangError(TfscaleError):
 
 
 class Busy(GangError):
-    """A command that was refused because another one is under way."""
+    """A command that was refused because another command is under way."""
 
 
 class Overtaken(GangError):
@@ -45,7 +46,7 @@ class Overtaken(GangError):
 
 
 class Leaving(GangError):
-    """A start that an agent which ends leaves to the next one."""
+    """A start that a leaving agent leaves to the next agent."""
 
 
 class Verb(StrEnum):
@@ -71,12 +72,12 @@ class GangMember(Protocol):
     """
 
     async def check(self, generation: int, is_start: bool, /) -> None:
-        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing."""
 
     async def fence(
         self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
     ) -> TaskStatus:
-        """End the task if it runs in an older generation, and wait until it has ended; `verb` tells what follows."""
+        """End the task if it runs in an older generation, and wait until it has ended; `verb` says what follows."""
 
     async def run(self, generation: int, reason: Reason, unreachable: Callable[[str], None], /) -> TaskStatus:
         """Start the task unless it was started in this generation, and wait until it runs."""
@@ -92,10 +93,10 @@ class Placer(Protocol):
     """Way in which a gang moves to another placement."""
 
     async def hand_over(self, placement: str, reason: Reason, /) -> None:
-        """Tell all agents the placement. Raises a TfscaleError."""
+        """Send the placement to all agents. Raises a TfscaleError."""
 
     def follow(self) -> None:
-        """Go on in the placement that was handed over last: this gang gives no command any more."""
+        """Go on in the placement that was last sent: this gang gives no further commands."""
 
 
 class Gang:
@@ -138,14 +139,14 @@ class Gang:
         )
 
     def resume(self) -> None:
-        """Go on with the command during which the last agent was killed, if there was one."""
+        """Go on with the command that was under way when the last agent was killed, if there was one."""
         intent = self._journal.entry.intent
         if intent is not None:
             _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
             self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
 
     async def command(self, verb: Verb, tasks: Iterable[Task], reason: Reason, expected: int | None) -> Operation:
-        """Begin a command for `tasks` and the tasks that must go along with them.
+        """Begin a command for `tasks` and the tasks that must restart or stop together with them.
 
         Raises Overtaken if `expected` is not the generation any more, Busy while another command is under way, and
         RestartError for tasks that are not in the cluster.
@@ -186,7 +187,7 @@ class Gang:
             await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
 
     async def finish(self) -> Operation | None:
-        """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
+        """Stop the tasks that only served the lead's task, which has ended well; None if there are none."""
         async with self._deciding:
             under_way = self._operation
             if under_way is not None and not under_way.overdue:
@@ -201,7 +202,7 @@ class Gang:
             return await self._launch(Verb.FINISH, tasks, self._after(generations), reason)
 
     async def settle(self) -> None:
-        """Wait until the callers of a command under way have been told its outcome."""
+        """Wait until all callers know the outcome of the command under way."""
         if self._operation is not None:
             async for _ in self._operation.progress():
                 pass
@@ -211,7 +212,7 @@ class Gang:
         await self._cancel("the agent ends")
 
     async def _written_down(self) -> None:
-        """Wait for a command of which only the end has to be written: its tasks run already."""
+        """Wait for a command whose tasks run already, and whose end only has to be written down."""
         ending = self._operation
         if ending is not None and ending.is_settled:
             await ending.carried_out.wait()
@@ -233,11 +234,11 @@ class Gang:
         return dict(zip(asked, numbers, strict=True))
 
     def _after(self, generations: Mapping[Task, int | None]) -> int:
-        """Return the next generation, above that of each task too: a task that is ahead would refuse lower numbers."""
+        """Return the next generation, above every task's own: a task that is ahead would refuse lower numbers."""
         return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
     async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
-        """Ask for all that the command needs before anything is stopped. Raises GangError with all that is missing."""
+        """Check all that the command needs before anything is stopped. Raises GangError with all that is missing."""
         checks = (self._members[task].check(generation, is_start) for task in tasks)
         outcomes = await asyncio.gather(*checks, return_exceptions=True)
         if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
@@ -248,7 +249,7 @@ class Gang:
             await self._refuse_to_stop(tasks)
 
     async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
-        """Raise GangError if a task lives that a start would have to stop, because it trains with the others."""
+        """Raise GangError if a start would have to stop a living task that trains with the others."""
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
         lives = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
         alive = [
@@ -313,9 +314,9 @@ class Gang:
                 placer.follow()
 
     async def _proof(self, operation: Operation) -> str:
-        """Watch the tasks that were started for some seconds. Raises GangError where a task has failed by then.
+        """Watch the started tasks for some seconds. Raises GangError where a task has failed by then.
 
-        A newer command does not wait for that: return what is to be said of it then.
+        A newer command ends the watch: then return the words for it.
         """
         if self._placer_of(operation) is not None:
             return "placed; each task starts with its agent of now"
@@ -345,7 +346,7 @@ class Gang:
             await self._all(operation, self._run)
 
     def _placer_of(self, operation: Operation) -> Placer | None:
-        """Return what carries out the second phase of a command that moves tasks, None for any other command."""
+        """Return the placer of a command that moves tasks, None for any other command."""
         return self.placer if operation.intent.placement else None
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
@@ -390,7 +391,7 @@ def _verb(operation: Operation) -> Verb:
 
 
 def _failure(status: TaskStatus, generation: int) -> str:
-    """Return how a task that was started in this generation has failed, nothing if it has not."""
+    """Return how a task that was started in this generation has failed, empty if it has not."""
     end = status.exit
     if status.generation != generation or status.state not in (TaskState.EXITED, TaskState.LOST):
         return ""

@@ -21,7 +21,7 @@ from tfscale.core.records.task_status import Reason
 _VERSION = 1
 """Version of the file. Fields that a reader does not know are ignored."""
 MOST_GENERATIONS = 1 << 53
-"""Newest generation there may be: every program that reads numbers of JSON reads these alike."""
+"""Largest generation: all programs that read JSON numbers read it alike."""
 
 
 class JournalError(TfscaleError):
@@ -40,7 +40,7 @@ class Intent:
     """True once all tasks of older generations have ended."""
     reason: str
     placement: str = ""
-    """Placement to which the tasks move between their stop and their start, as JSON; empty where they stay."""
+    """Placement to which the tasks move between their stop and their start, as JSON; empty where the tasks stay."""
     restarted_for: str = ""
     """Name of the slow task for whose sake the policy restarts; empty for any other reason."""
 
@@ -52,7 +52,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Everything that must survive an agent. A number of 0 means: none so far."""
+    """Everything that must survive an agent. A number of 0 means none so far."""
 
     generation: int = 0
     """Newest generation that this agent has issued or accepted; requests with an older one are refused."""
@@ -70,7 +70,7 @@ class JournalEntry:
     commanded: int = 0
     """Generation of the newest command that the own task was given."""
     budgets: tuple[RestartBudget, ...] = ()
-    """Restarts that are left, by the tasks that restart together."""
+    """Restarts that are left, by the group of tasks that restart together."""
     slow: tuple[str, ...] = ()
     """Tasks that were restarted because they were slow."""
     host_failures: HostFailures = field(default_factory=HostFailures)
@@ -99,7 +99,7 @@ class Journal:
             self.entry = entry
 
     async def check(self) -> None:
-        """Write the entry as it is. Raises JournalError where that fails, so that nothing is begun in vain."""
+        """Write the entry unchanged. Raises JournalError where that fails, so that nothing is begun in vain."""
         async with self._writing:
             await self._put(self.entry)
 

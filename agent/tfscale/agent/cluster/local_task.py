@@ -23,7 +23,7 @@ from tfscale.core.records.task_status import Reason, TaskStatus
 
 _logger = logging.getLogger(__name__)
 _MOST_AHEAD = 1 << 20
-"""Generations by which a request may be ahead of this agent: each is one command to the cluster."""
+"""Generations by which a request may be ahead of this agent: each generation is one command to the cluster."""
 
 
 def _never(_why: str) -> None:
@@ -34,7 +34,7 @@ class LocalTask:
     """The own task as a gang.GangMember: carries out one request at a time.
 
     `free_port` is called before the task starts. `on_over` is called when the task does not run and no start follows: a
-    command has ended it for good, or its start has failed, which the argument tells.
+    command has ended it for good, or, where the argument is true, its start has failed.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LocalTask:
         """Path of the socket on which the task reports: the adopted task's, else a new one."""
 
     async def adopt(self) -> TaskStatus:
-        """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
+        """Adopt the task of the last agent; after a clean end, only a shim left by mistake."""
         entry = self._journal.entry
         wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
         status = await self._supervisor.adopt(*wanted, any_command=self._settings.adopt)
@@ -84,7 +84,7 @@ class LocalTask:
             raise GangError(f"{self._settings.task}: its port {address} is {problem}")
 
     async def _port_problem(self) -> str:
-        """Return what the port is that the task will serve, where it cannot."""
+        """Return why the task's port cannot be served, empty if it can."""
         self._free_port()
         port = served_port(self._settings.cluster, self._settings.task)
         return "" if port is None else await asyncio.to_thread(port_problem, port)
@@ -152,6 +152,10 @@ class LocalTask:
                 self._on_over(True)
             raise
 
+    def note(self, words: str) -> None:
+        """Tell in the task's status what an order has done that changes no state."""
+        self._supervisor.note(words)
+
     async def generation(self) -> int:
         return self._journal.entry.generation
 
@@ -159,7 +163,7 @@ class LocalTask:
         return self._supervisor.status
 
     def hand_over(self) -> None:
-        """Leave the task to the next agent; a start that has not begun is its matter, too."""
+        """Leave the task to the next agent, including a start that has not begun."""
         self._leaving = True
 
     async def drain(self, reason: str = "its agent was asked to end") -> None:

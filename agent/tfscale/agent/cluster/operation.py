@@ -49,7 +49,7 @@ class Operation:
         return bool(self.complaint)
 
     def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_logged: bool = False) -> None:
-        """Add a stage of the command, and log it; a failure that the log tells already (`is_logged`) is no warning."""
+        """Add a stage of the command and log it; a failure that the log has already (`is_logged`) is no warning."""
         self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
         self._log(self._history[-1], is_logged)
         self._wake()

@@ -28,14 +28,14 @@ _QUICK = 1.0
 """Seconds for a question to an agent that may not be running."""
 
 _CHECK = 6.0
-"""Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to an agent that has
-just been started."""
+"""Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to a newly started
+agent."""
 
 _AGAIN = 0.25
-"""Seconds until a request is repeated that an agent which ends has not answered, or leaves to the next one."""
+"""Seconds until a request is repeated that a leaving agent has not answered, or has left to the next agent."""
 
 _UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-"""Codes of a call that no agent has answered. A server that stops cancels a call that reaches it in that moment."""
+"""Codes of a call that no agent has answered: a server that stops cancels the calls of that moment."""
 
 _ASK_AGAIN = 30.0
 """Seconds until an agent that TLS keeps away is asked again why."""
@@ -106,9 +106,9 @@ class Peer:
         return None
 
     async def report_failure(self, report: FailureReport, patience: float) -> Verdict | None:
-        """Return what the peer's agent decides about a failure, None without an answer in `patience` seconds.
+        """Return the verdict of the peer's agent about a failure, None without an answer in `patience` seconds.
 
-        Raises GangError where it is not the acting lead, or refuses for another reason.
+        Raises GangError where the peer is not the acting lead, or refuses for another reason.
         """
         try:
             message = wire.failure_message(report, self._to)
@@ -126,7 +126,7 @@ class Peer:
             raise StackUnavailable(error.details() or self._no_answer()) from error
 
     async def greet(self, patience: float) -> Answer:
-        """Return who answers in `patience` seconds, and in half as many more if it is not the agent."""
+        """Return who answers within `patience` seconds, or half as many more if the agent does not."""
         try:
             request = health_pb2.HealthCheckRequest(service=wire.health_name(self._identity))
             await health_pb2_grpc.HealthStub(self._opened()).Check(request, timeout=patience)
@@ -136,7 +136,7 @@ class Peer:
         return Answer.AGENT
 
     async def _host_answers(self, patience: float) -> bool:
-        """Decide whether the kernel of the agent's host answers: it does so for an agent that is stopped or gone."""
+        """Decide whether the kernel of the agent's host answers: it does so also for a stopped or dead agent."""
         address = self._spec.agents[self._task]
         try:
             async with asyncio.timeout(patience):
@@ -171,7 +171,7 @@ class Peer:
         unreachable: Callable[[str], None],
         verb: Verb | None = None,
     ) -> TaskStatus:
-        """Repeat the request until the agent has answered: it may end, and be started again, meanwhile."""
+        """Repeat the request until the agent has answered: meanwhile it may end and be started again."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason.text, to=self._to)
         request.restarted_for = reason.restarted_for
         request.verb = wire.verb_message(verb)
@@ -193,8 +193,8 @@ class Peer:
     async def _listen(self, unreachable: Callable[[str], None]) -> None:
         """Ask the agent again and again whether it is there, and report it once it has been silent for `patience`.
 
-        The request itself says nothing of that: it is answered when the task is there, after a grace period perhaps,
-        and gRPC holds back the first metadata of such a call until its answer.
+        The request itself does not show whether the agent lives: it is answered when the task is there, perhaps after a
+        grace period, and gRPC holds back the first metadata of such a call until its answer.
         """
         loop = asyncio.get_running_loop()
         heard, is_reported = loop.time(), False
@@ -210,7 +210,7 @@ class Peer:
             await asyncio.sleep(self._patience / 20)
 
     def _log_refusal(self, error: grpc.aio.AioRpcError) -> None:
-        """Log it once where a stranger's agent answers at the peer's address, or one with another cluster file."""
+        """Log once that a stranger's agent answers at the peer's address, or an agent with another cluster file."""
         refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
         self._look_for_fault(error)
         if refusal and refusal != self.refusal:
@@ -218,7 +218,7 @@ class Peer:
         self.refusal = refusal
 
     def _look_for_fault(self, error: grpc.aio.AioRpcError) -> None:
-        """Ask in a thread what TLS has against the connection, where it could be TLS."""
+        """Ask in a thread for a fault of TLS on the connection, where it may use TLS."""
         now = time.monotonic()
         if error.code() is grpc.StatusCode.UNAVAILABLE and could_be_tls(error.details() or ""):
             if now - self._asked >= _ASK_AGAIN:

@@ -1,4 +1,4 @@
-"""Restarts that a training has left: how many within a period, how many in a row without progress. Pure."""
+"""Restarts that a training has left: within a period, and in a row without progress. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State that a training had reached, as far as that is known."""
+    """Progress of a training, as far as known."""
 
     checkpoint: float | None = None
     """Time at which its newest checkpoint was written, Unix seconds."""
@@ -31,7 +31,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RestartBudget:
-    """Restarts so far of the tasks that restart together, the first of which gives it its name. Kept in the journal."""
+    """Restarts so far of the tasks that restart together; the first of them is its name. Kept in the journal."""
 
     name: str
     restarts: tuple[float, ...] = ()
@@ -43,14 +43,14 @@ class RestartBudget:
     reached: Progress = Progress()
     """Progress before the newest restart."""
     gave_up: str = ""
-    """Reason for which no other restart follows, until somebody asks for one."""
+    """Reason for which no further restart follows until somebody asks for one."""
     generation: int = 0
     """Generation that was given up."""
 
     def after_end(self, reached: Progress, at: float, policy: RecoveryPolicy) -> RestartBudget:
         """Return the budget after an end at `at` (Unix seconds), before the restart for it.
 
-        A start that lasted longer than the period counts as progress, too: not every program tells its steps.
+        A start that lasted longer than the period counts as progress, too: not every program reports its steps.
         """
         fruitless = self.fruitless
         if self.newest is not None:
@@ -60,7 +60,7 @@ class RestartBudget:
         return replace(self, restarts=within, fruitless=fruitless, reached=self.reached.with_other(reached))
 
     def why_spent(self, policy: RecoveryPolicy, *, needs_progress: bool) -> str:
-        """Return why no other restart may follow, empty where one may."""
+        """Return why no further restart may follow, empty where one may."""
         if len(self.restarts) >= policy.max_restarts:
             period = time_text(policy.period)
             if policy.max_restarts == 1:
@@ -72,7 +72,7 @@ class RestartBudget:
         return ""
 
     def pause(self, policy: RecoveryPolicy, tries: int = 0) -> float:
-        """Return the seconds up to the next restart, after so many tries in vain, without jitter."""
+        """Return the seconds, without jitter, up to the next restart, or to its next try after `tries` failed ones."""
         return min(policy.most_backoff, policy.backoff * 2.0 ** min(self.fruitless + tries, _MOST_DOUBLINGS))
 
     def which(self, policy: RecoveryPolicy) -> str:

@@ -17,16 +17,16 @@ _PATIENCE = 20.0
 
 
 class SilentDriver(TfscaleError):
-    """A driver that does not say how many GPUs there are."""
+    """A driver that does not report its number of GPUs."""
 
 
 def with_gpus(
     agents: Sequence[AgentSettings], environment: Mapping[str, str], count: Callable[[], int] = count_gpus
 ) -> tuple[AgentSettings, ...]:
-    """Return the settings of the agents of one process with what of the host's GPUs each task may use.
+    """Return the settings of a process's agents with the GPUs that each task may use.
 
-    A process with one agent leaves its task what there is, as do hosts without a GPU. Raises UsageError where there are
-    fewer GPUs than tasks that compute, and SilentDriver.
+    A process with one agent, or on a host without a GPU, changes nothing. Raises UsageError where there are fewer GPUs
+    than tasks that compute, and SilentDriver.
     """
     if len(agents) == 1:
         return tuple(agents)
@@ -39,7 +39,7 @@ def with_gpus(
 
 
 def _counted(count: Callable[[], int]) -> int:
-    """Return how many GPUs there are; a driver that hangs is asked in a thread, which may never end."""
+    """Return the number of GPUs; the driver is asked in a thread, because it may hang forever."""
     answer: queue.SimpleQueue[int] = queue.SimpleQueue()
     threading.Thread(target=lambda: answer.put(count()), name="count GPUs", daemon=True).start()
     try:

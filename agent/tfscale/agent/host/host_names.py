@@ -19,8 +19,8 @@ def own_name() -> str:
 def own_hosts(spec: ClusterSpec) -> set[str]:
     """Return the hosts of the cluster's tasks that are this machine, as the file writes them.
 
-    A host is this machine by the name that the machine has, with or without its domain, or by an address of one of its
-    interfaces. Other names are looked up only where none is, because each of a thousand agents would look up them all.
+    A host is this machine by the machine's name, with or without its domain, or by an address of one of its interfaces.
+    Other names are looked up only where no host was found so: each of a thousand agents would look up a thousand names.
     """
     hosts = {address.host for address in spec.tasks.values()}
     own = own_name().lower()
@@ -42,7 +42,7 @@ def _is_own(host: str, addresses: Collection[str]) -> bool:
 
 
 def _normal(host: str) -> str | None:
-    """Return an IP address in the one form that it has, None for anything else."""
+    """Return the normal form of an IP address, None for other text."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

@@ -42,7 +42,7 @@ def given_flags(chosen: Mapping[str, Any]) -> list[str]:
 
 
 def _one_task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None, where: str) -> Task:
-    """Return the task that --role and --index name, each of which the other tasks or TF_CONFIG may make needless."""
+    """Return the task that --role and --index name; where only one is possible, a flag may be left out."""
     role = chosen.get("role", own.role if own else spec.lead.role if len(spec.tasks) == 1 else None)
     if role is None:
         raise UsageError(f"no role: give --role beside --index, or --task, as in {where}")

@@ -1,4 +1,4 @@
-"""Parts of one agent: built once, in the order in which they stand on one another, and never replaced."""
+"""Parts of one agent: built once, each after the parts that it needs, and never replaced."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from tfscale.core.records.task_status import TaskState, TaskStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Functions that parts call when something happens; they are called once the agent runs, not before."""
+    """Functions that parts call on an event, once the agent runs."""
 
     on_status: Callable[[TaskStatus], None]
     on_verdict: Callable[[], None]
     on_over: Callable[[bool], None]
-    """Called when the task does not run and no start follows; the argument tells whether its start has failed."""
+    """Called when the task does not run and no start follows; the argument is true where its start has failed."""
     on_failed_command: Callable[[], None]
 
 
@@ -55,7 +55,7 @@ class AgentParts:
     settings: AgentSettings
     process: OwnProcess
     seat: Seat | None
-    """None where tasks stay where the cluster file has them, as `mover` is."""
+    """None where tasks stay on the hosts of the cluster file; so is `mover`."""
     started: float
     """Unix time of the agent's start."""
     token: str
@@ -144,7 +144,7 @@ def build_parts(
 
 
 def task_spec(settings: AgentSettings) -> TaskSpec:
-    """Return what the shim is told of the task; a setting passes by its name."""
+    """Return the shim's specification of the task; settings are passed by their names."""
     files = settings.files
     named = {each.name for each in fields(TaskSpec)} & {each.name for each in fields(settings)}
     return TaskSpec(

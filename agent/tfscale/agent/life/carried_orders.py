@@ -1,4 +1,4 @@
-"""Orders without a call of their own, as this agent carries them out; each returns what was done, in words."""
+"""Orders without a call of their own, as this agent carries them out; each returns its result in words."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from tfscale.core.report_schedule import until_next
 
 _logger = logging.getLogger(__name__)
 _RARELY = 3
-"""Ticks from one look at the socket and the announcement to the next: a logout removes them, and nobody else."""
+"""Ticks from one look at the socket and the announcement to the next: only a logout removes these files."""
 
 
 class Daemon:
@@ -77,7 +77,7 @@ class Daemon:
 
     @property
     def moves(self) -> bool:
-        """True where it has ended because tasks were placed anew: another daemon follows."""
+        """True where the daemon has ended because tasks were placed anew: another daemon follows."""
         return self._departure.moves
 
     def leave(self) -> None:
@@ -91,7 +91,7 @@ class Daemon:
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status.
 
-        Raises TfscaleError if the agent cannot start, NotBegun where another one of the process cannot.
+        Raises TfscaleError if the agent cannot start, NotBegun where another agent of the process cannot.
         """
         with self._parts.process.living(self):
             return await self._run()
@@ -154,7 +154,7 @@ class Daemon:
         return report_socket(self._settings)
 
     async def _keep_socket(self) -> None:
-        """Have the next start of the task report where it can, also when the runtime folder was removed."""
+        """Have the next start of the task report to a socket that exists, also when the runtime folder was removed."""
         assert self._report_server is not None
         try:
             await self._report_server.keep()
@@ -182,7 +182,11 @@ class Daemon:
         parts.standstill.look(parts.reports.collective)
         goes_on, self._steps = parts.reports.steps > self._steps, parts.reports.steps
         parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place, goes_on=goes_on)
-        parts.absent_probe.look(parts.supervisor.pid if parts.reports.probe is None else None)
+        self._look_for_probe()
+
+    def _look_for_probe(self) -> None:
+        if self._parts.reports.probe is None:
+            self._parts.absent_probe.look(self._parts.supervisor.pid)
 
     async def _drain(self) -> None:
         self._jobs.cancel()
@@ -223,6 +227,7 @@ class Daemon:
         )
 
     def _on_status(self, status: TaskStatus) -> None:
+        self._call_safely("a look for the probe", self._look_for_probe)
         self._publish()
         self._call_safely("recovery", self._parts.recovery.look)
         self._departure.on_status(status)
@@ -251,6 +256,6 @@ class Daemon:
         parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()), Milestone.of(frame))
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
-        """Return the status of the probe, by which a console also learns what is wrong beside it."""
+        """Return the status of the probe, with the agent's own troubles in its message for the console."""
         troubles = (*self._parts.supervisor.troubles, *self._parts.certificate_watch.troubles)
         return replace(probe, warnings=(*troubles, *probe.warnings)) if probe is not None and troubles else probe

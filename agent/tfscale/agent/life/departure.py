@@ -1,4 +1,4 @@
-"""End of an agent: what makes it leave, what becomes of its task then, and its exit status."""
+"""End of an agent: its reasons, what becomes of its task, and its exit status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfscale.core.records.task_status import TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
 _UNWATCHED = 10.0
-"""Seconds without a console after which an agent that is to end unwatched ends: consoles connect again."""
+"""Seconds without a console after which an agent with `--exit-unwatched` ends: consoles connect again."""
 _ENDED = (TaskState.EXITED, TaskState.LOST)
 
 
@@ -68,14 +68,14 @@ class Departure:
             self.asked.set()
 
     def leave_with_task(self, status: TaskStatus) -> None:
-        """Leave if the task has ended by itself, no restart is pending, and the agent is to end with it."""
+        """Leave if the task has ended by itself, no restart is pending, and the agent ends with its task."""
         unasked = status.exit is None or not status.exit.requested
         is_left = status.state in _ENDED and not self._parts.recovery.is_pending
         if self._settings.exit_with_task and is_left and unasked:
             self.asked.set()
 
     def leave_unwatched(self) -> None:
-        """Leave if the agent is to end unwatched, and its task has ended. Called once a second."""
+        """Leave if the agent is to end without consoles, and its task has ended. Called once a second."""
         now, parts = time.monotonic(), self._parts
         if not self._settings.exit_unwatched:
             return
@@ -87,7 +87,7 @@ class Departure:
             self.asked.set()
 
     def on_status(self, status: TaskStatus) -> None:
-        """Leave if this new status of the task is a reason to; the lead first stops the tasks that only served it."""
+        """Leave if the task's new status is a reason to; the lead first stops the tasks that only served it."""
         if self._settings.leads and has_finished(status) and not self._parts.recovery.is_pending:
             self._jobs.start(self.finish())
         else:
@@ -99,7 +99,7 @@ class Departure:
             self.on_over(has_failed=True)
 
     def on_over(self, has_failed: bool) -> None:
-        """Leave, once callers have heard the result, with a task that does not run and that no start follows."""
+        """Leave, once callers have the result, because the task does not run and will not be started."""
         if self._settings.exit_with_task:
             self._jobs.start(self._leave_after_command(has_failed))
 
@@ -148,12 +148,12 @@ class Departure:
 
     @property
     def _stays(self) -> bool:
-        """True where the own task goes on where it is while others are placed anew."""
+        """True where the own task keeps its seat while other tasks are placed anew."""
         seat, task = self._parts.seat, self._settings.task
         return self.moves and seat is not None and seat.task == task and task.role not in MOVABLE
 
     def _follow_placement(self) -> None:
-        """End, so that the daemon of the task that this seat holds now can begin."""
+        """End, so that the daemon of this seat's new task can begin."""
         seat = self._parts.seat
         is_followed = seat is None or seat.placement.seats == self._settings.cluster.agents
         if not is_followed and not self.asked.is_set():

@@ -21,13 +21,13 @@ _LEAD_PATIENCE = 20.0
 
 
 class FirstStart:
-    """First start by one agent: first `adopt`, then `begin`, once all agents that share this process are ready."""
+    """First start by one agent: first `adopt`, then `begin`, once all agents of this process are ready."""
 
     def __init__(self, parts: AgentParts, jobs: Jobs, departure: Departure) -> None:
         self._parts, self._settings, self._jobs, self._departure = parts, parts.settings, jobs, departure
 
     async def adopt(self) -> TaskStatus:
-        """Return the status of the task that an earlier agent left; PENDING where there is none.
+        """Return the status of the task that an earlier agent left; PENDING without one.
 
         The journal has first to know the placement in which this agent holds its task: the command that made that
         placement has been carried out.
@@ -38,7 +38,7 @@ class FirstStart:
         return await self._parts.local.adopt()
 
     async def begin(self, status: TaskStatus) -> None:
-        """Start the task, unless it is alive, or has ended while no agent was there."""
+        """Start the task, unless it is alive, or has ended without an agent."""
         parts = self._parts
         begins = self._settings.restart or self._is_placed_anew
         cold = status.state is TaskState.PENDING or (begins and not parts.supervisor.alive)
@@ -66,13 +66,14 @@ class FirstStart:
     def _is_placed_anew(self) -> bool:
         """True where the start of the own task is the second phase of a restart that has moved tasks.
 
-        Each agent carries it out by itself, in the generation of the placement: all older tasks were stopped before.
+        Each agent carries out this phase by itself, in the generation of the placement: all older tasks were stopped
+        before.
         """
         is_older = self._parts.journal.entry.task_generation < placed_in(self._settings.cluster)
         return is_older and self._settings.task.role in MOVABLE
 
     def _log_earlier_start(self, status: TaskStatus, cold: bool) -> None:
-        """Log that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
+        """Log that an earlier agent's task runs, or has ended meanwhile, in place of its missing output."""
         log, is_alive = self._settings.files.log, self._parts.supervisor.alive
         if is_alive and self._settings.show_output:
             _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)

@@ -20,13 +20,13 @@ _PATIENCE = 10.0
 
 
 class HandOverError(TfscaleError):
-    """An agent that is not there, or that stays."""
+    """An agent that does not exist, or that stays."""
 
 
 def hand_over(agents: Sequence[AgentSettings]) -> list[str]:
     """Have these tasks' agents leave; return a sentence about each. Raises HandOverError and SoleAgentError.
 
-    Where they share a process with agents of other tasks, these leave, too.
+    Agents of other tasks in the same process leave, too.
     """
     holders = [(settings, _process_of(settings)) for settings in map(_placed, agents)]
     for pid in {pid for _, pid in holders}:
@@ -35,7 +35,7 @@ def hand_over(agents: Sequence[AgentSettings]) -> list[str]:
 
 
 def _placed(settings: AgentSettings) -> AgentSettings:
-    """Return the settings of the agent of the task that a seat holds now; they are its own where no task moves."""
+    """Return the settings of the agent of the seat's current task; unchanged where tasks do not move."""
     if settings.seat is None:
         return settings
     placed = Seat(settings).settings()

@@ -27,8 +27,8 @@ def name_of(settings: AgentSettings) -> str:
 def serve(agents: Sequence[AgentSettings], on_locks: Callable[[], None] = lambda: None) -> int:
     """Run these agents until all have ended, and return the exit status of the process.
 
-    `on_locks` is called once no other agent can have their tasks. No task starts before all of them could start theirs.
-    Raises SoleAgentError where another agent owns a task.
+    `on_locks` is called once this process has the locks of all tasks. No task starts before all of them could start
+    theirs. Raises SoleAgentError where another agent owns a task.
     """
     with ExitStack() as held:
         # An agent of a seat has the lock of the task that it holds at the time.
@@ -52,7 +52,7 @@ async def _run(agents: Sequence[AgentSettings]) -> int:
 
 
 async def _live(settings: AgentSettings, process: OwnProcess) -> None:
-    """Run one agent. The others go on where it ends with an error once all have begun."""
+    """Run one agent. An error of one agent ends the others only before all have begun."""
     try:
         if settings.seat is not None:
             await placed_agent.run(settings, process)
@@ -67,7 +67,7 @@ async def _live(settings: AgentSettings, process: OwnProcess) -> None:
 
 @contextmanager
 def _served(settings: AgentSettings) -> Iterator[None]:
-    """Have the log name this agent in what is begun in the block."""
+    """Have log lines of everything begun in the block name this agent."""
     token = SERVED.set(name_of(settings))
     try:
         yield

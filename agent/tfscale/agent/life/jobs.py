@@ -1,4 +1,4 @@
-"""Jobs of an agent: tasks of the event loop for which nobody waits, and which end with the agent."""
+"""Jobs of an agent: tasks of the event loop that nobody awaits, cancelled when the agent ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 
 
 class Jobs:
-    """Jobs under way. The event loop itself holds its tasks weakly: a job that nobody held could vanish."""
+    """Jobs under way, held here because the event loop holds its tasks weakly: an unheld job could vanish."""
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""Process of one or several agents: what its agents have in common stands above them once."""
+"""Process of one or several agents: parts that its agents share exist once."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Life(Protocol):
 
 
 class NotBegun(TfscaleError):
-    """A begin of one agent that is left out, because another one of the process cannot begin."""
+    """A cancelled begin of one agent, because another agent of the process cannot begin."""
 
 
 class OwnProcess:
-    """Signals, begin, GPUs and exit status of so many agents.
+    """Signals, begin, GPUs and exit status of the agents of one process.
 
     With `ends_with_terminal` the signals that end a program with its terminal are for the agents, too.
     """
@@ -71,7 +71,8 @@ class OwnProcess:
     async def ready(self) -> None:
         """Wait until every agent of the process could start its task; from then on signals are for the agents.
 
-        Before that, they end the process, which has started nothing. Raises NotBegun where another agent cannot.
+        Before that, signals end the process, which has started nothing. Raises NotBegun where another agent cannot
+        begin.
         """
         self._missing -= 1
         if self._missing == 0:
@@ -83,12 +84,12 @@ class OwnProcess:
         self._catch_signals()
 
     def fail(self, status: int) -> None:
-        """Count an agent that has ended with an error; before all are ready, none begins."""
+        """Count an agent that has ended with an error; if not all agents are ready, none begins."""
         self.ended(status, time.time())
         self._decided.set()
 
     def ended(self, status: int, at: float) -> None:
-        """Count an agent that has ended with its task, which ended at this time."""
+        """Count an agent that has ended with its task; `at` is the time of the task's end."""
         if status:
             self._failures.append((at, status))
 

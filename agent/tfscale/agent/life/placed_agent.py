@@ -1,4 +1,4 @@
-"""Agent of a seat: one daemon after the other, for the task that the seat holds in the placement of now."""
+"""Agent of a seat: one daemon after another, each for the task that the seat holds in the newest placement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Life = Daemon | SpareDaemon
 
 
 async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Life], None] = lambda _: None) -> int:
-    """Serve until asked to end, and return the exit status. `begun` is called with each daemon.
+    """Serve until asked to end, and return the exit status. `begun` is called with each daemon. Raises as `Daemon.run`.
 
     Raises what `Daemon.run` does.
     """
@@ -53,7 +53,7 @@ def spare_name(settings: AgentSettings) -> str:
 
 
 async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
-    """Run a daemon, and return its exit status. Nothing is awaited between two: no signal comes in between."""
+    """Run a daemon, and return its exit status. Nothing is awaited between two daemons: no signal comes there."""
     begun(life)
     return await life.run()
 
@@ -66,9 +66,9 @@ def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]
 
 
 async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
-    """Learn where tasks were placed while this agent was not there, and end its task if another agent holds it now.
+    """Learn the placements of the time without this agent, and end its task if another agent holds that task now.
 
-    Where none of those that it asks knows, the lead's agent tells it later.
+    Where none of the asked agents knows, the lead's agent tells it later.
     """
     before, peers = seat.settings(), seat_peers(settings, seat.address)
     lead = next(iter(seat.placement.seats.values()))

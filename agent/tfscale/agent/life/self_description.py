@@ -37,7 +37,7 @@ def description(parts: AgentParts) -> Description:
 
 
 def local_agent(settings: AgentSettings, task: str, started: float, token: str) -> LocalAgent:
-    """Return the announcement of an agent to the programs of this host; `task` is `spare` where it holds none."""
+    """Return the announcement of an agent to the programs of this host; `task` is `spare` where it holds no task."""
     file = settings.cluster_file
     return LocalAgent(
         run=settings.run,

@@ -66,7 +66,7 @@ class SpareDaemon:
         self._certificate_watch.stop()
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have the server answer the calls of placements; it has no task about which others could ask."""
+        """Add the service of placements to the server; a spare has no task about which others could ask."""
         serve_placements(server, PlacementService(self._settings.cluster, self._seat))
 
     def leave(self) -> None:
@@ -76,7 +76,7 @@ class SpareDaemon:
         self._leave.set()
 
     hand_over = leave
-    """It has no task that the next agent would go on with."""
+    """It has no task to leave to the next agent."""
 
     def _leave_for_task(self) -> None:
         if not self._leave.is_set():

@@ -1,7 +1,7 @@
 """Greetings: every two seconds an agent asks its two neighbours whether they are there.
 
-Who hears whom tells a host that is cut off from one that has died, and a console that is cut off from a cluster that
-is.
+They tell a host that is cut off from a host that has died, and a console that is cut off from a cluster that is cut
+off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Answer(Enum):
 
     AGENT = "agent"
     HOST = "host"
-    """Its host takes a connection or refuses it, but no agent speaks: it is stopped, or gone."""
+    """Its host takes a connection or refuses it, but no agent answers: the agent is stopped, or gone."""
     NOBODY = "nobody"
 
 

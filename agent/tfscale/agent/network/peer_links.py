@@ -1,7 +1,7 @@
-"""Collector of what TCP knows of the task's connections to its peers on other hosts, a peer at a time.
+"""Collector of TCP's facts about the task's connections to its peers on other hosts, a peer at a time.
 
-TensorFlow's peers fetch what a task sends: its gradients leave over connections that the peer has made to the task's
-port, which are told from each other by the peer's address alone.
+TensorFlow's peers fetch from a task: its gradients leave over connections that a peer has made to the task's port. Only
+the peer's address tells these connections apart.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import PeerLink
 
 MOST = 8
-"""Most peers that a sample tells of, those that are busiest: a ring has two, a parameter server as many as there are
-workers."""
+"""Most peers in a sample, the busiest first: a ring has two, a parameter server as many as there are workers."""
 _RESOLVE = 60.0
-"""Seconds after which names of hosts that could not be resolved are tried again."""
+"""Seconds after which unresolved host names are tried again."""
 
 _Sockets = dict[bytes, TcpSocket]
 
@@ -66,7 +65,7 @@ class PeerAddresses:
         return bool(self._tasks)
 
     def resolve(self, now: float) -> None:
-        """Find the addresses of hosts that are given by name, which may take long; `now` is of any clock."""
+        """Find the addresses of hosts given by name, which may take long; `now` is of any clock."""
         if not self._unresolved or now - self._tried < _RESOLVE:
             return
         self._tried = now

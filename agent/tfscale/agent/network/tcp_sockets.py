@@ -1,7 +1,7 @@
-"""Established TCP connections of this network namespace, as the kernel tells them over netlink (sock_diag(7)).
+"""Established TCP connections of this network namespace, as the kernel lists them over netlink (sock_diag(7)).
 
-No root is needed. The package pyroute2 reads the same: importing it takes 22 MB and 0.3 s of CPU, a third of what an
-agent may have, where these two messages are all that is asked of it.
+No root is needed. The package pyroute2 reads the same, but importing it takes 22 MB and 0.3 s of CPU, a third of what
+an agent may have, and only two messages are needed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _LOCAL_PORT, _REMOTE_PORT = slice(4, 6), slice(6, 8)
 """Places of the two ports in the body of `_MESSAGE`, in network order."""
 _ATTRIBUTE = struct.Struct("=HH")
 _MAPPED = bytes(10) + b"\xff\xff"
-"""First bytes of an IPv6 address that is one of IPv4."""
+"""First bytes of an IPv6 address that stands for an IPv4 address."""
 
 _TCP_INFO = struct.Struct("=8B 24I 4Q 6I 4Q 2I 2Q I")
 """`struct tcp_info` (linux/tcp.h) up to `dsack_dups`; newer kernels only add to its end."""
 _RETRANSMITS, _APP_LIMITED, _SND_MSS, _UNACKED, _LAST_ACK_RECV, _RTT, _TOTAL_RETRANS = 2, 7, 10, 12, 20, 23, 31
 _BYTES_ACKED, _BYTES_RECEIVED, _NOTSENT_BYTES, _DATA_SEGS_OUT, _DELIVERY_RATE = 34, 35, 38, 41, 42
 _BUSY_TIME, _RWND_LIMITED, _DSACK_DUPS = 43, 44, 50
-"""Places of its fields."""
+"""Places of these fields in `tcp_info`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TcpSocket:
     delivery_rate: float
     """Bytes a second that the kernel measured last."""
     is_app_limited: bool
-    """True where that was limited by the program, which had nothing to send."""
+    """True where the program limited that rate, because it had nothing to send."""
     segments: int
     """Segments with data that were sent."""
     sent_again: int
@@ -77,7 +77,7 @@ class TcpSocket:
 def established(ports: Container[bytes]) -> Iterator[TcpSocket]:
     """Yield the established connections whose local or remote port (two bytes in network order) is in `ports`.
 
-    Raises OSError where the kernel does not tell.
+    Raises OSError where the kernel does not answer.
     """
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)) as asked:
         asked.settimeout(_PATIENCE)
@@ -163,7 +163,7 @@ def _attribute(body: bytes, wanted: int) -> bytes:
 
 
 def _address(family: int, data: bytes) -> str:
-    """Return an address as text; one of IPv4 that a socket of IPv6 is bound to is that of IPv4."""
+    """Return an address as text; an IPv6 address that stands for an IPv4 address as the latter."""
     if family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, data[:4])
     if data.startswith(_MAPPED):

@@ -13,9 +13,9 @@ from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
 
 LONGEST_SECONDS = 60.0
-"""Longest profile: a busy program adds megabytes a second, which stay in its memory until they are written."""
+"""Longest profile: a busy program adds megabytes a second, which stay in memory until the profile is written."""
 _BEGIN_TIMEOUT = 5.0
-"""Seconds for the process to begin a profile, and to end it after the time that was asked for."""
+"""Seconds for the process to begin a profile, and to end it after the requested time."""
 _WRITE_TIMEOUT = 180.0
 """Seconds for the process to write a profile."""
 
@@ -25,11 +25,11 @@ class ProfileUnavailable(TfscaleError):
 
 
 class ProfileBusy(ProfileUnavailable):
-    """A profile that was refused because another one is being taken."""
+    """A profile that was refused because another profile is being taken."""
 
 
 class ProfileTimeout(ProfileUnavailable):
-    """A profile that the process was asked for, without an answer in time."""
+    """A profile that was requested from the process, without an answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ProfileProgress:
 
 
 class Profiler:
-    """Link between the callers of `profile` and the process that captures."""
+    """Link between the callers of `profile` and the process that takes it."""
 
     def __init__(self) -> None:
         self._orders: asyncio.Queue[ProfileOrder] | None = None
@@ -67,7 +67,7 @@ class Profiler:
                 )
 
     def report(self, report: ProfileReport) -> None:
-        """Take a report of the process; one on an older order is ignored."""
+        """Take a report of the process; a report on an older order is ignored."""
         if report.number == self._last and self._is_busy:
             self._is_busy = report.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
             self._reports.put_nowait(report)

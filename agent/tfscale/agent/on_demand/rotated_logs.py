@@ -28,7 +28,7 @@ class NewerLog:
 
 
 def newer_log(path: Path, file: BinaryIO | None) -> NewerLog | None:
-    """Return the file after this one, once it was rotated, truncated, or made at last; None while it is the newest."""
+    """Return the file after this one, which exists once this one was rotated, truncated or made at last; else None."""
     if not _is_replaced(path, file):
         return None
     number = 0 if file is None else _rotations(path, file)
@@ -50,7 +50,7 @@ def _is_replaced(path: Path, file: BinaryIO | None) -> bool:
 def _rotations(path: Path, file: BinaryIO) -> int | None:
     """Return how often this file was rotated, None if it was rotated away.
 
-    The search goes the way of a file, which is at no lower number when the next one is looked at.
+    The search goes in the direction of a rotation: a file's number never falls between two looks.
     """
     return next((number for number in _numbers(path) if _is_file(_rotated(path, number), file)), None)
 
@@ -60,7 +60,7 @@ def _oldest(path: Path) -> Path:
 
 
 def _numbers(path: Path) -> Iterator[int]:
-    """Yield the numbers of all files of a log, among which one may be missing while they are rotated."""
+    """Yield the numbers of all files of a log, with at most one gap, which a rotation leaves for a moment."""
     missing = 0
     for number in itertools.count():
         missing = 0 if _rotated(path, number).exists() else missing + 1

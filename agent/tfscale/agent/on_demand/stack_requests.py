@@ -31,7 +31,7 @@ class StackUnavailable(TfscaleError):
 
 
 class StackTimeout(StackUnavailable):
-    """A stack that the process was asked for, and has not written in time."""
+    """A stack that was requested from the process, and not written in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ async def dump_stacks(listener: StackListener | None, task_pid: int | None, path
 
 
 def main_first(text: str) -> str:
-    """Put the main thread's stack first: `faulthandler` writes the oldest thread, which is the main one, last."""
+    """Put the main thread's stack first: `faulthandler` writes the oldest thread, the main thread, last."""
     starts = [match.start() for match in _THREAD.finditer(text)]
     if not starts:
         return text
@@ -108,7 +108,7 @@ def _is_of_task(pid: int, task_pid: int) -> bool:
 
 
 def _handles_signal(listener: StackListener) -> bool:
-    """Decide whether the process has a handler for the signal, which would end it otherwise."""
+    """Decide whether the process has a handler for the signal; without it the signal would end the process."""
     try:
         status = Path(f"/proc/{listener.pid}/status").read_text()
     except OSError:

@@ -24,7 +24,7 @@ _POLL = 0.25
 _CHUNK = 1 << 18
 """Bytes of one read."""
 _BAR = 1.0
-"""Seconds between two states of a bar that is drawn again and again in one line."""
+"""Seconds between two states of a progress bar that is drawn repeatedly in one line."""
 _LINE = 1 << 14
 """Bytes after which a line without an end is cut."""
 
@@ -69,7 +69,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 class _Follower:
-    """Reader of a log to its end, again and again, also when it has been rotated meanwhile."""
+    """Reader of a log to its end, again and again, across rotations."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,7 +84,7 @@ class _Follower:
         return [*lines, *self._reader.flush()][-tail:]
 
     def following(self) -> LogLines | None:
-        """Return what was appended since, None for nothing: of a bar, its newest state."""
+        """Return the text appended since the last call, None without any; of a progress bar, its newest state."""
         if lines := self._reader.next_lines():
             return LogLines(tuple(lines))
         if (newer := newer_log(self._path, self._reader.file)) is None:
@@ -118,7 +118,7 @@ class _LineReader:
         self.file, self._rest = file, b""
 
     def skip_to_last(self, size: int) -> bool:
-        """Skip all but the last `size` bytes; return whether anything was skipped, so that a line may be cut."""
+        """Skip all but the last `size` bytes; return whether bytes were skipped, so that the first line may be cut."""
         skipped = self.file is not None and os.fstat(self.file.fileno()).st_size > size
         if skipped and self.file is not None:
             self.file.seek(-size, os.SEEK_END)
@@ -136,14 +136,14 @@ class _LineReader:
         return [_as_shown(line) for line in lines]
 
     def next_lines(self) -> list[str]:
-        """Return the lines of the next read that has any; none at the end of the file."""
+        """Return the lines of the next read with any; none at the end of the file."""
         while (lines := self.read()) is not None:
             if lines:
                 return lines
         return []
 
     def newest_bar(self) -> str | None:
-        """Return what a bar without a line end shows, if that has changed and was not returned for a while."""
+        """Return the state of a progress bar without a line end, if it has changed and was not returned for a while."""
         now = time.monotonic()
         if b"\r" not in self._rest or self._rest == self._shown or now - self._shown_at < _BAR:
             return None
@@ -166,7 +166,7 @@ def _last(rotated: Path, reader: _LineReader, tail: int) -> list[str]:
 
 
 def _without_overwritten(line: bytes) -> bytes:
-    """Return the end of an unfinished line: what is shown now, and what may come to be shown in its place."""
+    """Return the end of an unfinished line: the part that is shown now, and text that may yet overwrite it."""
     shown, _, newest = line.rpartition(b"\r")
     return b"\r".join([shown.rpartition(b"\r")[2], newest]) if shown else line
 

@@ -23,17 +23,17 @@ from tfscale.core.text import listing
 
 _logger = logging.getLogger(__name__)
 _LOOK = 10.0
-"""Seconds between two looks at seats that do not know the placement of now."""
+"""Seconds between two looks at seats with an older placement."""
 _MOST_UNFIT = 3
-"""Agents that a refusal names, each with the reason why it can take no task."""
+"""Agents that a refusal names, each with the reason why it can hold no task."""
 _STABLE = 3
-"""Looks in a row at which an agent must answer, or be missing, until the gang is placed anew: that is a restart."""
+"""Looks in a row in which an agent must answer, or be missing, before the gang is placed anew, which is a restart."""
 
 
 class Mover:
     """Placements that one agent decides about. It is the `placer` of its gang.
 
-    `is_running` tells whether the own task runs: a gang that somebody has stopped does not grow.
+    `is_running` tells whether the own task runs: a gang that was stopped on request does not grow.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Mover:
     async def without(
         self, names: Sequence[str], reason: Reason, expected: int | None = None, *, keeps_size: bool = False
     ) -> Operation:
-        """Begin a restart without the seats that these hosts, agents' addresses or tasks mean.
+        """Begin a restart without the seats that `names` mean: hosts, agents' addresses or tasks.
 
         A gang that `keeps_size` has as many workers as now, whatever `min_workers` allows. Raises PlacementError where
         the others cannot hold all tasks, and what Gang.move raises.
@@ -78,8 +78,8 @@ class Mover:
     async def replace(self, reason: Reason, cordoned: Mapping[str, str]) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
 
-        Raises PlacementError where the others cannot hold all tasks, where nothing would change, and where the agents
-        that answer may be those that are cut off; and what Gang.move raises.
+        Raises PlacementError where the other agents cannot hold all tasks, where nothing would change, and where the
+        answering agents may be the ones that are cut off; and what Gang.move raises.
         """
         now = self._seat.placement
         reports = await self._reports()
@@ -92,7 +92,7 @@ class Mover:
         return await self._move(now, reports, (), reason, None, self._fewest)
 
     async def uncordon(self, name: str) -> str:
-        """Let tasks be placed again on the host that this host, agent's address or task means; return what was done.
+        """Let tasks be placed again on the host that a host, agent's address or task means; return the result in words.
 
         Raises PlacementError, Busy and JournalError.
         """
@@ -111,7 +111,7 @@ class Mover:
         return done
 
     async def hand_over(self, placement: str, reason: Reason) -> None:
-        """Tell all agents that answer a placement, this one last. Raises JournalError and PlacementError."""
+        """Send a placement to all agents that answer, to this agent last. Raises JournalError and PlacementError."""
         parsed = parse_placement(placement, self._spec)
         there = await ask_all(self._seats, self._seats)
         refusals = await asyncio.gather(*(self._seats[seat].place(parsed, reason) for seat in there))
@@ -128,7 +128,7 @@ class Mover:
         self._seat.leave()
 
     async def keep(self) -> None:
-        """Tell agents that come back where tasks are placed, and let the gang grow; for as long as this agent leads."""
+        """Send the placement to agents that come back, and let the gang grow; for as long as this agent leads."""
         while True:
             try:
                 await self._tell_the_others()
@@ -142,7 +142,7 @@ class Mover:
             await asyncio.sleep(_LOOK)
 
     async def _reports(self) -> dict[Address, SeatReport]:
-        """Return what all seats say that answer. Raises GangError where one knows a newer placement."""
+        """Return the reports of all seats that answer. Raises GangError where a seat knows a newer placement."""
         reports = await ask_all(self._seats, self._seats) | {self._seat.address: await self._seat.report()}
         newest = newest_placement(reports.values(), self._spec)
         if newest is not None and newest.is_newer(self._seat.placement):
@@ -189,7 +189,7 @@ class Mover:
                 self._informed.add(seat)
 
     async def _go_on_without_missing(self) -> None:
-        """Begin a restart without the agents that were to take a task, and have not been there since for a while."""
+        """Begin a restart without agents that were to take a task but have been absent for a while."""
         missing = self._seat.missing = self._seat.missing - self._informed
         self._missed = self._missed + 1 if missing and self._is_running() else 0
         if self._missed >= _STABLE:

@@ -24,18 +24,18 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SeatReport:
-    """State of a seat, as its agent tells it."""
+    """State of a seat, as its agent reports it."""
 
     task: str
-    """Task that it holds, empty where it waits."""
+    """Task that the seat holds, empty where it holds none."""
     placement: str
-    """Newest placement that it knows, as JSON."""
+    """Newest placement that the seat knows, as JSON."""
     trouble: str = ""
-    """Reason for which it could not start a task."""
+    """Reason for which the seat could not start a task."""
 
 
 class Seat:
-    """Seat of one agent. `leave` is called when tasks were placed anew and this agent has to follow."""
+    """Seat of one agent. `leave` is called when tasks were placed anew and this agent must follow."""
 
     def __init__(self, settings: AgentSettings) -> None:
         assert settings.seat is not None
@@ -57,11 +57,11 @@ class Seat:
 
     @property
     def task(self) -> Task | None:
-        """The task that it holds in that placement."""
+        """Task that the seat holds in its newest placement."""
         return self.placement.task_of(self.address)
 
     def settings(self) -> AgentSettings | None:
-        """Return the settings of the agent of the task that this seat holds, None where it holds none."""
+        """Return the agent's settings for the task of this seat, None where it holds no task."""
         task = self.task
         if task is None:
             return None
@@ -69,9 +69,9 @@ class Seat:
         return replace(self._settings, cluster=spec, task=task, start_reason=self.reason)
 
     async def accept(self, placement: Placement, reason: Reason, *, leaves: bool = True) -> None:
-        """Write a placement down, and with `leaves` begin to follow it.
+        """Write a placement down; with `leaves` also begin to follow it.
 
-        Raises Overtaken for one that is older than the own, and JournalError where it cannot be written.
+        Raises Overtaken for a placement older than the own, and JournalError where it cannot be written.
         """
         async with self._accepting:
             own = self.placement

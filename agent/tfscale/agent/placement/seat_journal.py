@@ -1,6 +1,6 @@
-"""Journal of a seat: the newest placement that its agent was told, one JSON file that is replaced as a whole.
+"""Journal of a seat: the newest placement that its agent knows, one JSON file that is replaced as a whole.
 
-It belongs to the seat and not to a task, because the agent learns from it which task it holds.
+It belongs to the seat and not to a task: from it the agent learns its task.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Seats of other agents, which are asked what they hold and told where tasks are placed."""
+"""Seats of other agents: asked for their reports, and given new placements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SeatPeer:
         self._to = wire.identity_message(TaskIdentity(run, "", fingerprint_of(spec)))
 
     async def ask(self, patience: float = QUICK) -> SeatReport | None:
-        """Return what the agent says of itself, None without an answer in `patience` seconds."""
+        """Return the agent's report, None without an answer in `patience` seconds."""
         request = placement_pb2.SeatRequest(to=self._to, seat=str(self._seat))
         async with self._opener.open(self._seat) as channel:
             try:
@@ -44,7 +44,7 @@ class SeatPeer:
                 return None
 
     async def place(self, placement: Placement, reason: Reason) -> str:
-        """Tell the agent a placement; return why it did not take it, empty where it did."""
+        """Send the agent a placement; return why the agent refused it, empty where it did not."""
         request = placement_pb2.PlaceRequest(to=self._to, seat=str(self._seat), placement=placement.to_json())
         request.reason, request.restarted_for = reason.text, reason.restarted_for
         async with self._opener.open(self._seat) as channel:
@@ -56,7 +56,7 @@ class SeatPeer:
 
 
 async def ask_all(seats: Mapping[Address, SeatPeer], which: Iterable[Address]) -> dict[Address, SeatReport]:
-    """Return what those of these seats say that answer at once."""
+    """Return the reports of those seats that answer, all asked at once."""
     room = asyncio.Semaphore(_AT_ONCE)
     asked = tuple(which)
 
@@ -69,7 +69,7 @@ async def ask_all(seats: Mapping[Address, SeatPeer], which: Iterable[Address]) -
 
 
 async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> list[SeatReport]:
-    """Return what some of these seats say, `first` before others; a thousand agents that start ask no million times."""
+    """Return the reports of some seats, `first` before others: of a thousand starting agents not each asks all."""
     others = [seat for seat in seats if seat != first]
     random.shuffle(others)
     order = [seat for seat in (first, *others) if seat is not None and seat in seats][:_MOST_ASKED]
@@ -82,13 +82,13 @@ async def ask_some(seats: Mapping[Address, SeatPeer], first: Address | None) -> 
 
 
 def newest_placement(reports: Iterable[SeatReport], spec: ClusterSpec) -> Placement | None:
-    """Return the newest placement that any of these seats knows, None where none can be read."""
+    """Return the newest placement that any of these seats knows, None without a readable one."""
     known = placements({report.placement for report in reports}, spec).values()
     return max(known, key=lambda placement: placement.order, default=None)
 
 
 def placements(texts: Iterable[str], spec: ClusterSpec) -> dict[str, Placement]:
-    """Return the placements in these texts; most texts are equal, and parsing that of a thousand tasks takes 15 ms."""
+    """Return the placements in these texts, most of which are equal: parsing a thousand tasks takes 15 ms."""
     known = {}
     for text in texts:
         with contextlib.suppress(PlacementError):  # of an agent with another cluster file, which says so itself

@@ -1,4 +1,4 @@
-"""Attempts to reach other tasks and their agents, and how much can be sent to another host."""
+"""Attempts to reach other tasks and their agents, and the rate at which another host can be sent to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tfscale.core.preflight.examination import MOST_TASKS, Contact, Transfer
 _PATIENCE = 3.0
 """Seconds for a connection: TCP repeats a lost request for a connection after 1 s, and again after 2 s more."""
 _AT_ONCE = 32
+"""Connections at a time: the 128 tasks of one request take 12 s at most if none answers."""
 _CHUNK = bytes(1 << 20)
 _MOST_SECONDS = 5.0
 
@@ -52,7 +53,7 @@ async def _why_not_reached(address: Address) -> str:
 
 
 async def send(host: str, port: int, seconds: float) -> Transfer:
-    """Send to a port that takes all, for so long, and wait until all has arrived. Raises UsageError."""
+    """Send to a port that takes all data, for `seconds`, and wait until they have arrived. Raises UsageError."""
     if not 0 < seconds <= _MOST_SECONDS:
         raise UsageError(f"{seconds:g} seconds: give more than 0, and at most {_MOST_SECONDS:g}")
     return await asyncio.to_thread(_send, host, port, seconds)

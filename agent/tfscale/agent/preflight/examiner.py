@@ -24,8 +24,8 @@ _NAMES_PATIENCE = 5.0
 """Seconds for all names of the cluster's hosts."""
 _NAMES_AT_ONCE = 8
 MOST_SECONDS = 180.0
-"""Seconds for which an agent listens in its task's place: a round through 1,000 agents that answer takes 13 s, and one
-through many that do not two minutes."""
+"""Seconds for which an agent listens in its task's place: a round through 1,000 answering agents takes 13 s, a round
+through many silent agents two minutes."""
 
 
 class Examiner:
@@ -50,7 +50,7 @@ class Examiner:
 
     @contextlib.asynccontextmanager
     async def examine(self, receives: bool) -> AsyncIterator[Examination]:
-        """Examine the host, and listen in the place of a task that does not live until the context ends."""
+        """Examine the host, and listen in the place of an ended task until the context ends."""
         own: Sink | None = None
         self._askers += 1
         try:
@@ -68,12 +68,12 @@ class Examiner:
                 self.vacate()
 
     def vacate(self) -> None:
-        """Free the task's port, as its start needs it."""
+        """Free the task's port for the task's start."""
         sink, self._in_place = self._in_place, None
         _close(sink)
 
     async def _stand_in(self) -> str:
-        """Listen on the port of a task that does not live; return the problem where the port cannot be had."""
+        """Listen on the port of an ended task; return the problem where the port cannot be had."""
         port = served_port(self._settings.cluster, self._settings.task)
         if port is None or self._task_lives() or self._in_place is not None:
             return ""
@@ -129,7 +129,7 @@ def _disk(purpose: str, path: Path) -> FolderSpace:
 
 
 def _listen(port: int) -> tuple[Sink | None, str]:
-    """Return a listener on a port, else what that port is."""
+    """Return a listener on a port, else why the port cannot be served."""
     try:
         return Sink(port), ""
     except OSError as error:
@@ -142,7 +142,7 @@ def _close(sink: Sink | None) -> None:
 
 
 async def resolved_names(spec: ClusterSpec) -> tuple[ResolvedName, ...]:
-    """Resolve the names of all hosts of the cluster that are no addresses."""
+    """Resolve all host names of the cluster."""
     hosts = dict.fromkeys(at.host for at in (*spec.tasks.values(), *spec.agents.values()) if not _is_literal(at.host))
     limit, deadline = asyncio.Semaphore(_NAMES_AT_ONCE), asyncio.get_running_loop().time() + _NAMES_PATIENCE
 

@@ -42,7 +42,7 @@ print(json.dumps({
 
 
 def program_facts(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> Program:
-    """Return what can be known of a command without running it; what cannot be known is a problem or empty."""
+    """Return facts about a command without running it; for an unknown fact a problem, or an empty value."""
     interpreter, script = _parts(command, folder, environment)
     if not interpreter:
         return Program(problem=f"no Python in the command ({command[0]}): versions are not known")
@@ -69,7 +69,7 @@ def program_facts(command: Sequence[str], folder: str | None, environment: Mappi
 
 
 def _parts(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the Python that runs a command, and the script: both empty where there is none.
+    """Return the Python that runs a command, and the script; both empty without one.
 
     The Python may stand behind other programs (`nice -n 5 python train.py`), or in the first line of the script.
     """

@@ -1,4 +1,4 @@
-"""Port of a task: who has taken it, and, while the task does not live, a listener in its place."""
+"""Port of a task: the process that holds it, and, while the task does not live, a listener in its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfscale.core.cluster.task import Role, Task
 
 _CHUNK = 1 << 20
 _MOST_CONNECTIONS = 64
-"""Most connections at a time to a listener: others try to reach it, and close what they have opened."""
+"""Most connections at a time to a listener: agents try to reach it, and close at once."""
 _MOST_NAMED = 80
 """Characters of a command in a message."""
 
@@ -26,7 +26,7 @@ def served_port(spec: ClusterSpec, task: Task) -> int | None:
 
 
 def port_problem(port: int) -> str:
-    """Return what a port that cannot be served is: `taken by process 12 (python serve.py): end that first`."""
+    """Return why a port cannot be served: `taken by process 12 (python serve.py): end that first`."""
     try:
         listening_socket(port).close()
     except OSError as error:

@@ -14,8 +14,8 @@ from tfscale.agent.process.kernel_file import contents_of, names_in
 LOOK = 2.0
 """Seconds from one look at all threads to the next, which takes about 10 us a thread."""
 _RARELY = 10.0
-"""Seconds from look to look at a task that makes steps: a TensorFlow process has a hundred threads, and looks at all
-each 2 s cost as much as all other samples. A thread that waits is found a few seconds later then."""
+"""Seconds from look to look at a task that makes steps. A TensorFlow process has a hundred threads: looks each 2 s
+cost as much as all other samples. A waiting thread is then found a few seconds later."""
 _UNINTERRUPTIBLE = b"D"
 
 _Waiting = tuple[int, int, bytes]
@@ -28,9 +28,9 @@ class BlockedThreads:
 
     count: int = 0
     seconds: float | None = None
-    """Seconds for which the thread that waits longest was seen to wait."""
+    """Seconds for which the longest-waiting thread was seen to wait."""
     place: str = ""
-    """The kernel's function in which that thread waits; empty where the kernel does not tell."""
+    """Kernel function in which the longest-waiting thread waits; empty where the kernel does not tell."""
 
 
 class BlockedThreadsWatch:
@@ -42,7 +42,7 @@ class BlockedThreadsWatch:
         self._since: dict[_Waiting, float] = {}
 
     def sample(self, now: float, pids: Iterable[int], *, goes_on: bool = False) -> BlockedThreads:
-        """Return the threads of these processes that have not gone on for a while; `now` is of any steady clock.
+        """Return the threads of these processes that have been blocked for a while; `now` is of any steady clock.
 
         `goes_on` tells that the task makes steps.
         """

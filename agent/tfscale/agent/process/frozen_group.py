@@ -7,7 +7,8 @@ from pathlib import Path
 from tfscale.agent.process.kernel_file import KernelFile
 
 _REFRESH = 5.0
-"""Seconds after which the group of a process is looked up again: nobody moves a task that is frozen a moment later."""
+"""Seconds after which the group of a process is looked up again: processes are not moved just before they are
+frozen."""
 
 
 class FrozenGroup:
@@ -29,7 +30,7 @@ class FrozenGroup:
         return any(_tells_frozen(file.read_if_there()) for file in self._files)
 
     def _paths(self, pid: int) -> list[Path]:
-        """Return the files that tell whether the group is frozen: in both versions also because a group above is."""
+        """Return the files that tell whether the group is frozen, also because of a group above it."""
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:

@@ -10,7 +10,7 @@ _READ_BYTES = 1 << 14
 
 
 class KernelFile:
-    """File of the kernel that is kept open: each read gives its newest contents, and costs less than to open it."""
+    """Kernel file that is kept open: each read gives its newest contents, and costs less than opening."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -18,7 +18,7 @@ class KernelFile:
         self._close: weakref.finalize[..., KernelFile] | None = None
 
     def read(self) -> bytes:
-        """Return the contents of this moment. Raises OSError; the next call opens the file again then."""
+        """Return the present contents. Raises OSError; the next call then opens the file again."""
         if self._close is None:
             self._number = os.open(self._path, os.O_RDONLY)
             self._close = weakref.finalize(self, os.close, self._number)
@@ -33,7 +33,7 @@ class KernelFile:
         return contents
 
     def read_if_there(self) -> bytes:
-        """Return the contents of this moment, which are empty where the kernel or the container has no such file."""
+        """Return the current contents, empty where the kernel or the container has no such file."""
         try:
             return self.read()
         except OSError:
@@ -41,7 +41,7 @@ class KernelFile:
 
 
 def number_after(text: bytes, name: bytes) -> float | None:
-    """Return the number that follows a name in a file of the kernel, None where there is no such name."""
+    """Return the number that follows a name in a kernel file, None without this name."""
     rest = text.partition(name)[2].split(maxsplit=1)
     return float(rest[0]) if rest else None
 
@@ -61,7 +61,7 @@ def contents_of(path: str) -> bytes:
 
 
 def names_in(folder: str) -> list[str]:
-    """Return the names of the decimal entries of a folder in /proc; nothing where what it is of has ended."""
+    """Return the decimal entries of a folder in /proc; nothing where its process or thread has ended."""
     try:
         return [entry.name for entry in os.scandir(folder) if entry.name.isdecimal()]
     except (FileNotFoundError, PermissionError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Limit of open files: each connection to an agent is one, and a task has the limit that it would have without."""
+"""Limit of open files: each connection to an agent is an open file, and the task keeps its usual limit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import resource
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)
 """Limits of open files at the start of this process: in force, and highest allowed."""
 _MOST = 65_536
-"""Files that are enough; some systems have no limit, and a few programs walk through all that could be open."""
+"""Limit that suffices; some systems have no limit, and a few programs walk through all possible files."""
 
 
 def allow_many() -> None:
-    """Raise this process's limit as far as it may: 1,024 is usual, and idle connections would leave no file."""
+    """Raise this process's limit as far as allowed: the usual 1,024 leaves no file beside many idle connections."""
     given, most = GIVEN
     wanted = _MOST if most == resource.RLIM_INFINITY else min(most, _MOST)
     if given != resource.RLIM_INFINITY and given < wanted:

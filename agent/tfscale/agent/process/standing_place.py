@@ -50,6 +50,6 @@ def _frames(block: str) -> list[_Frame]:
 
 
 def _innermost(frames: Sequence[_Frame]) -> _Frame | None:
-    """Return the newest frame, but for those of the standard library, if it is the program's."""
+    """Return the newest frame outside the standard library, if it is the program's."""
     own = next((frame for frame in frames if not _STANDARD.search(frame.file)), None)
     return own if own is not None and own.is_programs else None

@@ -1,4 +1,4 @@
-"""Watch over a task whose process has made steps and makes none any more: it asks where its program stands."""
+"""Watch over a task whose process has stopped making steps: it asks where its program stands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tfscale.agent.process.standing_place import standing_place
 from tfscale.core.records.probe_status import Collective
 
 STILL = 4.0
-"""Seconds without progress after which the stacks are asked for: slow steps take less, and each asking interrupts the
-program; a console has said by then that the task stands still, and wants to say where."""
+"""Seconds without progress after which the stacks are requested. Slow steps take less, and each request interrupts
+the program; by then a console reports the standstill, and wants to say where."""
 AGAIN = 30.0
-"""Seconds after which they are asked for again: a program may stand in another place by then."""
+"""Seconds after which the stacks are requested again: by then a program may stand in another place."""
 
 
 class StandstillWatch:
-    """Asker for the stacks of a process that stands still; `place` is where it stands, empty while that is unknown."""
+    """Requester of the stacks of a process that stands still; `place` is where it stands, empty while unknown."""
 
     def __init__(self, take_stack: Callable[[], Awaitable[StackDump]]) -> None:
         self._take_stack = take_stack

@@ -16,7 +16,7 @@ _KILLS = b"\noom_kill "
 
 
 class TaskCgroup:
-    """Figures of the task's group and those above it: a limit anywhere slows the task, or ends it."""
+    """Figures of the task's group and the groups above it: a limit in any of them slows the task, or ends it."""
 
     def __init__(self, proc: Path, cgroups: Path) -> None:
         self._proc, self._root = proc, cgroups
@@ -27,9 +27,9 @@ class TaskCgroup:
         self._kills_before: float | None = None
 
     def sample(self, now: float, pid: int | None) -> tuple[float | None, int | None]:
-        """Return (seconds a second for which it was throttled, processes killed for memory in this start of the task).
+        """Return (seconds a second of throttling, processes killed for memory in this start of the task).
 
-        The second one is still told when the task has ended.
+        The second number is kept when the task has ended.
         """
         if pid != self._pid:
             self._pid, self._before = pid, None

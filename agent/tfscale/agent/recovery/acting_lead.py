@@ -1,7 +1,7 @@
 """The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
 
-It is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps nothing but budgets and
-the failures of hosts: agents repeat their reports until their tasks are started again, and so the next acting lead
+The acting lead is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps only budgets
+and the failures of hosts: agents repeat their reports until their tasks are started again, so the next acting lead
 learns of them.
 """
 
@@ -40,17 +40,17 @@ _JITTER = 0.25
 _LOOK = 1.0
 """Seconds between two looks at a command under way, after which a restart may follow."""
 _KEPT = 3.0
-"""Seconds until the agents of lower tasks are asked again whether they are there."""
+"""Seconds until the agents of lower tasks are asked again whether they answer."""
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()
-"""Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
+"""Decision made elsewhere: the tasks run, a command has come, or a lower agent answers."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 
 
 class NotActing(GangError):
-    """A report that another agent decides about."""
+    """A report for another agent, which is the acting lead."""
 
 
 async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
@@ -97,7 +97,7 @@ class ActingLead:
         self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def hear(self, report: FailureReport) -> Verdict:
-        """Take in a report and return what is decided so far. Raises NotActing, and UsageError for a strange task."""
+        """Take in a report and return the verdict so far. Raises NotActing, and UsageError for an unknown task."""
         task = Task.parse(report.task)
         scope = plan_restart(self._spec, self._strategy(), [task])
         if (lower := await self._lower_agent()) is not None:
@@ -127,7 +127,7 @@ class ActingLead:
         return all(status is not None and status.state is TaskState.RUNNING for status in statuses)
 
     def budget_of(self, scope: Sequence[Task]) -> RestartBudget:
-        """Return what is left now to tasks that restart together and run."""
+        """Return the restarts that are left now to running tasks that restart together."""
         name = str(scope[0])
         kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
         return kept.after_end(self._reached(), time.time(), self._policy)
@@ -140,7 +140,7 @@ class ActingLead:
         await asyncio.gather(*drivers, return_exceptions=True)
 
     async def _lower_agent(self) -> Task | None:
-        """Return the lowest task below the own one whose agent answers, None for the acting lead."""
+        """Return the first task before the own task whose agent answers, None for the acting lead."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._alone_until:
             return None
@@ -162,7 +162,7 @@ class ActingLead:
         return None
 
     def _is_commanded(self, incident: Incident) -> bool:
-        """Decide whether a command has come to these tasks since they failed, and so decided about them."""
+        """Decide whether these tasks got a command since they failed, which makes a restart needless."""
         generation = incident.generation
         return any(self._gang.commanded(task) > generation for task in incident.scope)
 
@@ -180,7 +180,7 @@ class ActingLead:
                 self._incidents.remove(incident)
 
     async def _recover(self, incident: Incident) -> Verdict:
-        """Restart the tasks of the incident as the policy says, and return what was decided about them in the end."""
+        """Restart the tasks of the incident as the policy says, and return the final verdict."""
         settle = SETTLE if self._may_follow(incident) else 0.0
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
@@ -206,7 +206,7 @@ class ActingLead:
         return verdict
 
     async def _decided(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
-        """Return what is decided about the incident; None while its tasks are to be restarted."""
+        """Return the verdict about the incident; None while its tasks are to be restarted."""
         if await self._is_over(incident):
             return _OVER
         if incident.trouble and asyncio.get_running_loop().time() - incident.begun > self._policy.period:
@@ -230,7 +230,7 @@ class ActingLead:
         self._tell(incident, f"{words}; {incident.obstacle}" if incident.obstacle else words)
 
     def _may_follow(self, incident: Incident) -> bool:
-        """Decide whether this failure may be the consequence of another one, whose report is still to come."""
+        """Decide whether this failure may follow from another failure whose report is still to come."""
         is_certain = any(failure.primary for failure in incident.failures.values())
         is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
         return not (is_certain or is_alone)
@@ -251,7 +251,7 @@ class ActingLead:
         return waits and self._policy.on_hang is OnHang.RESTART
 
     def _budget(self, incident: Incident) -> RestartBudget:
-        """Return what is left to these tasks, after this failure."""
+        """Return the restarts left to these tasks after this failure."""
         name = str(incident.scope[0])
         kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
         if kept.gave_up:
@@ -262,7 +262,7 @@ class ActingLead:
         return incident.reached.with_other(self._reached())
 
     async def keep(self, budget: RestartBudget) -> None:
-        """Write down what is left, so that no other agent of this task counts anew. Raises JournalError."""
+        """Write the budget down, so that the next agent of this task does not count anew. Raises JournalError."""
         async with self._keeping:
             others = (each for each in self._journal.entry.budgets if each.name != budget.name)
             await self._journal.update(budgets=(*others, budget))
@@ -291,7 +291,7 @@ class ActingLead:
         return await asyncio.gather(*map(status, tasks))
 
     async def _why_left(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
-        """Return the final verdict where the tasks are left as they are, None where they are to be restarted."""
+        """Return the final verdict where the tasks are not restarted, None where they are."""
         task, how = incident.cause()
         policy = self._policy.of(task.role)
         if why := why_left(policy, None if incident.is_hang else incident.first()):
@@ -308,7 +308,7 @@ class ActingLead:
         return None
 
     async def _finished(self, incident: Incident) -> Task | None:
-        """Return a task that has ended well, and would begin anew with the others, or that needs them no more."""
+        """Return a task that has ended well and would begin anew with the others, or no longer needs them."""
         lead = self._spec.lead
         serves = set(incident.scope) & set(plan_finish(self._spec, self._strategy()))
         tasks = tuple(dict.fromkeys((*incident.scope, *([lead] if serves else []))))
@@ -324,14 +324,14 @@ class ActingLead:
         return Verdict(words, is_final=True, gave_up=True)
 
     async def _wait(self, incident: Incident, pause: float, words: str) -> None:
-        """Wait until the restart is due; with `words` agents tell of it, as it will not wait for anything else."""
+        """Wait until the restart is due; with `words`, which say what else it waits for, agents tell of it."""
         if words:
             incident.words, incident.due = words, asyncio.get_running_loop().time() + pause
         await asyncio.sleep(pause)
         incident.due = None
 
     def _tell(self, incident: Incident, words: str) -> None:
-        """Have agents say why the restart waits; log it when that is news."""
+        """Have agents report why the restart waits; log a new reason."""
         if words != incident.words:
             _logger.warning("%s", words)
         incident.words = words
@@ -342,7 +342,7 @@ class ActingLead:
         return operation
 
     async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin a restart without a host that is dead or failed repeatedly; None where tasks stay where they are."""
+        """Begin a restart without a host that is dead or failed repeatedly; None where no task moves."""
         operation = await self._replacement.begin(incident, self._reason(incident, budget), cordoned)
         if operation is not None:
             self._launched(incident, operation)
@@ -360,7 +360,7 @@ class ActingLead:
     async def _carried_out(self, incident: Incident, operation: Operation, budget: RestartBudget) -> bool:
         """Wait until the restart is carried out; return whether its tasks were started.
 
-        A host that dies meanwhile is left out by another restart in its place.
+        If a host dies meanwhile, another restart without this host takes its place.
         """
         while not operation.carried_out.is_set():
             with contextlib.suppress(TimeoutError):

@@ -17,18 +17,19 @@ _logger = logging.getLogger(__name__)
 _AGAIN = 5.0
 """Seconds between two reports of one failure whose restart is decided."""
 _SOON = 1.0
-"""Seconds between two while nothing is decided: at least, and for each so many tasks of the cluster."""
+"""Least seconds between two reports of an undecided failure."""
 _TASKS_A_SECOND = 200
+"""Tasks of a large cluster that report in one second."""
 Subject = tuple[int, int, bool]
 """Failure of one attempt: its generation, its number, and whether it is a hang."""
 _LEAD_PATIENCE = 5.0
 """Seconds in which the lead's agent may be started again, before another one decides in its place."""
 _PATIENCE = 3.0
-"""Seconds for an answer: an agent that is not the lead asks the lower ones first."""
+"""Seconds for an answer: an agent that is not the lead first asks the lower tasks' agents."""
 
 
 class FailureReporter:
-    """Reporter of one task. `own_report` returns what there is to report, None where nothing is."""
+    """Reporter of one task. `own_report` returns the task's failure, None without one."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class FailureReporter:
         return self._pending() is not None
 
     def look(self) -> None:
-        """Report a failure that there is; call it at each change of the task, and each second."""
+        """Report the task's failure if there is one; called at each change of the task, and each second."""
         if (report := self._pending()) is None or _subject(report) == self._reported:
             return
         if self._reporting is not None:
@@ -77,7 +78,7 @@ class FailureReporter:
         return None if report is None or _subject(report) == self._settled else report
 
     async def _report(self, subject: Subject) -> None:
-        """Report this failure until it is over, or its verdict final."""
+        """Report this failure until it is over, or its verdict is final."""
         try:
             while (report := self._pending()) is not None and _subject(report) == subject:
                 verdict = await self._ask(report)
@@ -103,7 +104,7 @@ class FailureReporter:
         return verdict
 
     async def _verdict(self, report: FailureReport) -> Verdict | None:
-        """Ask the lead's agent, after some seconds without an answer the lowest one that answers, else decide."""
+        """Return the verdict of the lead's agent; without an answer, that of the lowest task's agent, else the own."""
         if self._leads:
             return await self._acting.hear(report)
         now = asyncio.get_running_loop().time()

@@ -84,7 +84,7 @@ async def _stacks_of(task: Stacked, gate: asyncio.Semaphore) -> str:
 
 
 def grouped(stacks: Mapping[Task, str]) -> str:
-    """Return the stacks with the tasks that each is of, those of most tasks first; addresses make no difference."""
+    """Return each stack with its tasks, the most frequent first; stacks that differ only in addresses are equal."""
     groups: dict[str, list[Task]] = {}
     for task, text in stacks.items():
         groups.setdefault(_ADDRESS.sub("0x", text.strip()), []).append(task)

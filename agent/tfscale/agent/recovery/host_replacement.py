@@ -28,7 +28,7 @@ class HostReplacement:
         self._spec, self._policy, self._journal, self._mover = spec, policy, journal, mover
 
     def due_in(self, incident: Incident) -> float | None:
-        """Return the seconds until tasks are placed without the hosts that hinder their restart, None for never."""
+        """Return the seconds until tasks are placed without the hosts that prevent their restart, None for never."""
         if self._mover is None or incident.troubled is None:
             return None
         now = asyncio.get_running_loop().time()
@@ -49,7 +49,7 @@ class HostReplacement:
         return {host: why} if why else {}
 
     async def begin(self, incident: Incident, reason: Reason, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin the restart that places tasks on other hosts, if it is due; return None where tasks stay.
+        """Begin the restart that places tasks on other hosts, if it is due; return None where no task moves.
 
         Raises what Gang.move raises.
         """

@@ -1,4 +1,4 @@
-"""Incident: failures of tasks that restart together, and what has been decided about them."""
+"""Incident: failures of tasks that restart together, and the verdict about them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Incident:
     tries: int = 0
     """Tries in a row to restart its tasks that could not begin."""
     trouble: str = ""
-    """Reason for which the last of these could not."""
+    """Reason why the last of these tries could not begin."""
     troubled: float | None = None
-    """Time on the loop's clock since which its tasks could not be restarted, None while nothing hinders that."""
+    """Time on the loop's clock since which the tasks could not be restarted, None while nothing hinders a restart."""
     move_tried: float | None = None
-    """Time on that clock at which placing its tasks anew was tried last."""
+    """Time on that clock of the last try to place the tasks anew."""
     obstacle: str = ""
-    """Reason for which they could not be placed anew."""
+    """Reason for which the tasks could not be placed anew."""
     words: str = ""
     due: float | None = None
     """Time of its restart on the loop's clock."""
@@ -48,7 +48,7 @@ class Incident:
 
     @property
     def generation(self) -> int:
-        """Newest generation that this incident is about: a later command has taken its tasks along."""
+        """Newest generation of this incident, after a later command for its tasks."""
         return max(self.launched, self.failed)
 
     @property
@@ -71,7 +71,7 @@ class Incident:
             self.failures.setdefault(task, failure)
 
     def first(self) -> Failure:
-        """Return the end that no other one has caused, as far as it is known."""
+        """Return the first end that is not the consequence of another, as far as known."""
         return culprit(tuple(self.failures.values()))
 
     def cause(self) -> tuple[Task, str]:
@@ -84,6 +84,6 @@ class Incident:
         return Task.parse(first.task), f"{first.how}{' because its peer was gone' * first.followed}"
 
     def verdict(self, now: float) -> Verdict:
-        """Return what is decided, at `now` on the loop's clock."""
+        """Return the verdict at `now` on the loop's clock."""
         seconds = None if self.due is None else max(0.0, self.due - now)
         return self.final or Verdict(self.words, seconds)

@@ -1,4 +1,4 @@
-"""Another agent, as recovery asks it."""
+"""Another agent as a partner of recovery."""
 
 from __future__ import annotations
 

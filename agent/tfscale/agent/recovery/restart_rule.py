@@ -11,10 +11,10 @@ _PREEMPTED = 42
 
 
 def why_left(policy: RestartPolicy, cause: Failure | None) -> str:
-    """Return why the policy does not start again what ended so, None for a hang; empty where it does.
+    """Return why the policy does not start this task again, empty where it does. `failure` is None for a hang.
 
-    Of a task that ended because its peer was gone the own exit code tells nothing, and how the peer ended is not known
-    where it has not reported: that is retried, as a death by a signal is.
+    The exit code of a task that ended because its peer was gone says nothing, and the peer's own end is unknown until
+    it is reported. Such an end is retried, as a death by a signal is.
     """
     if policy is RestartPolicy.NEVER:
         return "the policy of its role is Never"

@@ -1,6 +1,6 @@
 """Restarts of slow workers, for which consoles ask by the policy `on_straggler`: the lead's part of it.
 
-An agent does not diagnose. It checks what only agents know: its own policy, whom it has restarted so before, and the
+An agent does not diagnose. It checks what only agents know: its own policy, its earlier restarts of this kind, and the
 restarts that are left.
 """
 

@@ -26,14 +26,14 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
 GAVE_UP = 93
-"""Exit status of an agent that ends with its task where no other restart follows: as NVIDIA's `do not requeue`."""
+"""Exit status of an agent that ends with its task without a further restart: NVIDIA's `do not requeue`."""
 
 _MOST_WORDS = 400
 """Characters of a verdict that are shown."""
 
 
 class TaskRecovery:
-    """Reports of the own task's failures, what is decided about them, and decisions about those of others."""
+    """Reports of the own task's failures with their verdicts, and the own decisions about other tasks' failures."""
 
     def __init__(
         self,
@@ -87,21 +87,21 @@ class TaskRecovery:
 
     @property
     def acting(self) -> ActingLead | None:
-        """The place of reports from other agents; None where the cluster file says nothing of recovery."""
+        """Receiver of other agents' reports; None where the cluster file says nothing of recovery."""
         return self._acting if self._is_on else None
 
     @property
     def stragglers(self) -> StragglerRestarts | None:
-        """The place of consoles' requests by the policy `on_straggler`; None without `[recovery]`."""
+        """Receiver of consoles' requests by the policy `on_straggler`; None without `[recovery]`."""
         return self._stragglers if self._is_on else None
 
     @property
     def is_pending(self) -> bool:
-        """True while the task has failed, and nobody has said yet that it is left so."""
+        """True while the task has failed without a final verdict."""
         return self._reporter.is_pending
 
     def look(self) -> None:
-        """Take in what the task does; call it at each change of it, and each second."""
+        """Take in the task's state; called at each change of it, and each second."""
         self.gave_up = self.gave_up and not self._supervisor.alive
         status, reports = self._supervisor.status, self._reports
         is_running = status.state is TaskState.RUNNING
@@ -120,7 +120,7 @@ class TaskRecovery:
         return Progress(probe.checkpoint if probe else None, training.global_step if training else None)
 
     def _own_report(self) -> FailureReport | None:
-        """Return the failure or the hang of the task, None without one, or where a command has come to it since."""
+        """Return the failure or the hang of the task, None without one, or where a command has followed it."""
         status = self._supervisor.status
         if not self._is_on or self._journal.entry.commanded > status.generation:
             return None
@@ -131,7 +131,7 @@ class TaskRecovery:
         return report if self._has_failed(status) else None
 
     def _has_failed(self, status: TaskStatus) -> bool:
-        """Decide whether the task has ended so that its policy, or that of the first to fail, may restart it."""
+        """Decide whether the end of the task is a failure that its policy, or the first failed task's, may restart."""
         end = status.exit
         if not set(self._policy.by_role.values()) - {RestartPolicy.NEVER}:
             return False
@@ -152,6 +152,6 @@ class TaskRecovery:
             self._on_news()
 
     def _is_announced(self, at: float | None) -> bool:
-        """Decide whether a time of the restart is announced already; the answers' way shifts it by less than 1 s."""
+        """Decide whether this time of the restart is announced already, to 1 s: the answers' way shifts it."""
         announced = self._supervisor.status.restart_at
         return at is not None and announced is not None and abs(at - announced) < 1.0

@@ -1,4 +1,4 @@
-"""Watchdog over the steps of the own task: how long it has made none, once that is longer than any normal pause."""
+"""Watchdog over the steps of the own task: the time without a step, once longer than any normal pause."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tfscale.core.failure.hang_limits import BUSY, hang_limit
 from tfscale.core.records.probe_status import ActivityKind
 
 _WARM_UP = 5
-"""First steps of an attempt from whose pauses nothing is learnt: graphs are compiled in them."""
+"""First steps of an attempt whose pauses do not count: graphs are compiled in them."""
 
 
 class Watchdog:
-    """Watch over one task by what its probe reports. Times are monotonic seconds."""
+    """Watch over one task by its probe's reports. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._attempt = (0, 0)
@@ -24,9 +24,9 @@ class Watchdog:
     def look(
         self, attempt: tuple[int, int], steps: int, activities: Iterable[ActivityKind], now: float
     ) -> float | None:
-        """Return the seconds without a step where they are more than any normal pause, else None; call it each second.
+        """Return the seconds without a step where they exceed any normal pause, else None; call it each second.
 
-        `steps` are those of the attempt (generation, attempt) so far, `activities` what it does beside them.
+        `steps` and `activities` are those of the attempt (generation, attempt) so far.
         """
         if attempt != self._attempt or steps < self._steps:
             self._attempt, self._steps, self._stepped, self._longest = attempt, 0, None, 0.0

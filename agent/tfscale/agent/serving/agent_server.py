@@ -44,7 +44,7 @@ class Served(Protocol):
 
 
 class AgentServer:
-    """gRPC server. It holds its port from construction on: a busy port is found before anything is started."""
+    """gRPC server. It holds its port from construction on: a busy port is found before any start."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 LARGEST = 4 << 20
 """Bytes at which the file becomes the older one."""
 _REFUSED_A_MINUTE = 20
-"""Refused orders that are written: who may give none shall not fill the file until the others are gone."""
+"""Refused orders a minute that are written: refused callers must not fill the file, and so remove other lines."""
 _MOST_TEXT = 300
 """Characters of one text of a line."""
 _MOST_TASKS = 20
@@ -30,7 +30,7 @@ _FAREWELL = 1.0
 
 
 class AuditLog:
-    """Lines of JSON, written by a thread: a disk that hangs holds up no order, and what it does not take is counted."""
+    """Lines of JSON, written by a thread: a hanging disk holds up no order, and lost lines are counted."""
 
     def __init__(self, path: Path, largest: int = LARGEST, patience: float = 5.0) -> None:
         self._path, self._largest = path, largest
@@ -71,7 +71,7 @@ class AuditLog:
         job.add_done_callback(self._writing.discard)
 
     async def close(self) -> None:
-        """Wait a moment for what is being written."""
+        """Wait a moment for lines that are being written."""
         if self._writing:
             await asyncio.wait(self._writing, timeout=_FAREWELL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from tfscale.core.cluster.security import uses_tls
 from tfscale.core.text import bounded
 
 _MOST_NAME = 64
+ORDERED_BY: ContextVar[str] = ContextVar("ordered_by", default="its agent")
+"""Words for the caller of the order that is carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Callers:
         return Caller(self._stranger, None)
 
     def _certified(self, facts: Mapping[str, Iterable[bytes]]) -> Caller:
-        """Return whom the certificate names. `facts` are gRPC's about the connection."""
+        """Return the caller that the certificate names. `facts` are gRPC's about the connection."""
         uris = [uri.decode(errors="replace") for uri in facts.get("peer_uri", ())]
         names = [*facts.get("x509_common_name", ()), *facts.get("x509_subject_alternative_name", ())]
         name = bounded(next(iter(names), b"without a name").decode(errors="replace"), _MOST_NAME)
@@ -61,7 +64,7 @@ class Callers:
         return Caller(f"{name} ({role})" if role is not None else f"{name} (no role)", role)
 
     def refusal(self, what: str, needed: CallerRole, caller: Caller) -> str:
-        """Return why a caller may not do this, and what to do."""
+        """Return why a caller may not make the call, and what to do."""
         if self._has_tls:
             return (
                 f"{what} needs the role {needed}, and the certificate is that of {caller.who}: make one with "

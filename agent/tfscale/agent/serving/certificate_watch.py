@@ -1,4 +1,4 @@
-"""Watch over the agent's own certificate: it is read anew when its files change, and its end is told before."""
+"""Watch over the agent's own certificate: it is read anew when its files change, and announced before its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CertificateWatch:
         """Monotonic time at which the log last had it that the certificate ends."""
 
     def look(self) -> None:
-        """Look whether the files have changed, and tell of a certificate that ends soon. Called each second."""
+        """Look whether the files have changed, and report a certificate that ends soon. Called each second."""
         if self._certificates is None:
             return
         now = time.monotonic()
@@ -45,7 +45,7 @@ class CertificateWatch:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Sentence on a certificate that ends soon; it stays the same until that day."""
+        """Sentence on a certificate that ends soon, which stays the same until that day."""
         if self._certificates is None or not self._certificates.facts.ends_soon(time.time()):
             return ()
         end = self._certificates.facts.end

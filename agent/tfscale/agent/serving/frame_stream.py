@@ -1,4 +1,4 @@
-"""Stream to one watcher: a description, the past that it asks for, then each frame, and last words."""
+"""Stream to one watcher: a description, the past if requested, then each frame, and last words."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ async def frame_stream(
     describe: Callable[[], Description],
     placement: Callable[[], Placement | None],
     clock: Callable[[], float] = time.time,
+    steady: Callable[[], float] = wire.steady_time,
 ) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
     """Yield the replies to a request in this schema, until the feed is closed."""
-    in_pieces, now = request.HasField("past"), clock()
-    since = now - request.past if in_pieces else request.since if request.HasField("since") else None
-    with feed.watch(since, in_pieces=in_pieces) as watcher:
+    now, steady_now = clock(), steady()
+    since = request.since if request.HasField("since") else None
+    pieces_since = steady_now - request.past if request.HasField("past") else None
+    with feed.watch(since, pieces_since=pieces_since) as watcher:
         sent = placement()
-        if in_pieces:
+        if pieces_since is not None:
             yield wire.past_beginning(schema, describe(), now, feed.milestones(watcher.begin))
             for piece in watcher.pieces():
-                yield wire.past_reply(schema, piece)
+                yield wire.past_reply(schema, piece, (now - steady_now) - (piece[-1].at - piece[-1].steady))
             yield wire.past_reply(schema, ())
         else:
             yield wire.snapshot_reply(schema, describe(), watcher.recent)

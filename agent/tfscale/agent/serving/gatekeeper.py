@@ -1,7 +1,7 @@
 """Gatekeeper of the agent's services: it reads each request, refuses what is not allowed, and records orders.
 
-A service behind it gets messages that are for its agent, from callers who may make the call; an error that it raises
-becomes the status of the call.
+A service behind it gets only messages for its agent, from callers who may make the call; an error that the service
+raises becomes the status of the call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
-from tfscale.agent.serving.callers import Caller, Callers
+from tfscale.agent.serving.callers import ORDERED_BY, Caller, Callers
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
@@ -25,13 +25,14 @@ from tfscale.core.access.call_rights import CALLS, UNKNOWN, least_role
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
-from tfscale.core.wire.convert import WireError, read_by
+from tfscale.core.wire.convert import read_by
+from tfscale.core.wire.fields import WireError
 
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
-"""Refused callers and strangers of which the log tells as a warning, once each: a console asks again every second."""
+"""Refused callers and strangers that are logged as a warning, once each: a console asks again every second."""
 SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME)
-"""Names of the services whose calls these are."""
+"""Names of the services whose calls the gatekeeper checks."""
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -81,7 +82,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
     async def _admitted(
         self, method: str, read: Callable[[bytes], Any], data: bytes, context: _Context
     ) -> AsyncIterator[tuple[Any, _Outcome]]:
-        """Let a call in, or refuse it; write the result of an order to the audit log."""
+        """Let a call in, or refuse it; write an order's result to the audit log."""
         try:
             request = read_by(read, data)
         except WireError as error:
@@ -104,7 +105,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
         outcome.write(wire.failure_of(outcome.reply) or "done")
 
     async def _begun(self, method: str, request: Any, context: _Context) -> _Outcome:
-        """Return the outcome of a call that its caller may make, yet open; refuse the call of another caller."""
+        """Return the open outcome of an allowed call; refuse any other call."""
         needed = least_role(method, getattr(request, "name", ""))
         if needed is None:
             return _Outcome(None)
@@ -115,6 +116,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             await self._refuse(method, needed, caller, outcome, context)
         if not wire.is_order(request):
             return _Outcome(None)
+        ORDERED_BY.set(caller.who)
         outcome.write("asked")
         return outcome
 
@@ -127,7 +129,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
 
     def _check_addressee(self, method: str, request: Any) -> None:
-        """Raise Stranger for a request that is not meant for this agent, or for an order that does not say for whom."""
+        """Raise Stranger for a request that is not meant for this agent, or an order without an addressee."""
         asked = wire.identity_record(request.to)
         if CALLS.get(method, UNKNOWN).is_named and not (asked.task and asked.fingerprint):
             raise Stranger(
@@ -138,7 +140,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             raise Stranger(why)
 
     def _log(self, context: _Context, why: str, *, once: bool) -> None:
-        """Log a refusal as a warning; one of a kind that may come every second only the first time."""
+        """Log a refusal as a warning; refusals that may come every second only the first time."""
         key = (context.peer().rpartition(":")[0], why)
         is_news = not once or (key not in self._refused and len(self._refused) < _MOST_REFUSED)
         if once and is_news:
@@ -147,7 +149,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
 
 
 class _Outcome:
-    """Outcome of a call; `order` is None where nobody writes it down."""
+    """Outcome of a call; `order` is None where it is not written to the audit log."""
 
     def __init__(self, order: AuditedOrder | None) -> None:
         self._order = order

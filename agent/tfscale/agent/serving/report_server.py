@@ -22,9 +22,9 @@ class SocketLost(TfscaleError):
 
 
 class ReportServer:
-    """Server that keeps its socket: logind removes the folder of a session, with all in it, at the last logout.
+    """Server that restores its socket: logind removes the folder of a session, with all files, at the last logout.
 
-    `elsewhere` returns a path at which a socket can be made. Raises a TfscaleError where there is none.
+    `elsewhere` returns a path at which a socket can be made, and raises a TfscaleError without one.
     """
 
     def __init__(self, path: Path, reports: ProbeReports, elsewhere: Callable[[], str]) -> None:
@@ -35,14 +35,14 @@ class ReportServer:
         self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Serve the socket, elsewhere if it cannot be made where it was. Raises a TfscaleError if it cannot at all."""
+        """Serve the socket, elsewhere if its place cannot be used. Raises a TfscaleError if no place can."""
         try:
             self._serve()
         except SocketLost as error:
             self._move(str(error))
 
     async def keep(self) -> None:
-        """Serve anew if the socket was removed; processes that are connected stay so. Raises a TfscaleError."""
+        """Serve anew if the socket was removed; connected processes stay connected. Raises a TfscaleError."""
         if not self.path.is_socket():
             await self._close()
             self._move(f"{self.path} was removed, as at a logout")

@@ -8,11 +8,11 @@ from tfscale.agent.file_thread import DiskHangs
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackTimeout, StackUnavailable
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 
 
 class Stranger(TfscaleError):
-    """A request that is meant for another agent, or for none that it names."""
+    """A request that is meant for another agent, or that names no agent."""
 
 
 class Unsupported(TfscaleError):

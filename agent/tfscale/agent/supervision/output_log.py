@@ -1,4 +1,4 @@
-"""Log of a task's output, as its shim writes and rotates it. Standard library alone."""
+"""Log of a task's output, written and rotated by the task's shim. Standard library alone."""
 
 # Importing pathlib would take a sixth of the time until the task starts.
 # ruff: noqa: PTH105, PTH108, PTH110, PTH123
@@ -16,7 +16,7 @@ from tfscale.agent.supervision.writer_thread import WriterThread
 _LONGEST_LINE = 1 << 16
 """Bytes by which a log may be larger than its limit because no line ends."""
 UNFINISHED = " (after a line without an end)"
-"""End of a line of the shim's own before which it has ended the task's line."""
+"""End of a shim's own line before which the shim has ended an unfinished line of the task."""
 
 
 class OutputLog:
@@ -41,7 +41,7 @@ class OutputLog:
         self._add(data)
 
     def line(self, text: str) -> None:
-        """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
+        """Write a line of the shim's own, with the time (UTC), after ending an unfinished line of the task."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if self._begins_line is None:
             self._begins_line = _ends_with_line(self._path)
@@ -50,11 +50,11 @@ class OutputLog:
         self.write(f"{before}--- tfscale: {now} {text}{after}\n".encode(errors="backslashreplace"))
 
     def skip(self, size: int) -> None:
-        """Have the log say where bytes are missing that were never given to `write`."""
+        """Have the log mark the place of bytes that `write` never got."""
         self._gap += size
 
     def _place_to_cut(self, data: bytes) -> int | None:
-        """Return how many bytes go to the old file: up to a line's end, else up to where a bar is drawn anew."""
+        """Return how many bytes go to the old file: up to a line's end, else up to a new state of a bar."""
         if self._begins_line:
             return 0
         if cut := data.find(b"\n") + 1 or data.find(b"\r") + 1:
@@ -97,7 +97,7 @@ class OutputLog:
                 os.unlink(self._path)
 
     def _kept(self) -> int:
-        """Return how many rotated logs are there that stay: as many as follow each other, however many may."""
+        """Return the number of rotated logs that stay: those numbered without a gap, up to the most allowed."""
         if self._keep == 0:
             return -1
         number = 0
@@ -110,7 +110,7 @@ class OutputLog:
 
 
 class BackgroundLog:
-    """Log that a thread writes: what a slow or hanging disk does not take is dropped, counted and marked there."""
+    """Log that a thread writes: output that a slow or hanging disk does not take is dropped and counted there."""
 
     def __init__(self, log: OutputLog) -> None:
         self._log = log
@@ -136,7 +136,7 @@ class BackgroundLog:
         self._untold = 0
 
     def close(self, patience: float) -> None:
-        """Wait until all is written; what still waits after `patience` seconds counts as lost."""
+        """Wait until all is written; output that still waits after `patience` seconds counts as lost."""
         self._dropped += self._thread.close(patience)
 
     def _write_after(self, gap: int, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Processes of a shim's session, told apart from later ones with the same number. Standard library alone."""
+"""Processes of a shim's session, told apart from later processes of the same number. Standard library alone."""
 
 # Importing pathlib would take a sixth of the time until the task starts.
 # ruff: noqa: PTH123, PTH208
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def boot_id() -> str:
-    """Return the identity of this boot: process ids and start times of another boot mean nothing."""
+    """Return the identity of this boot: process ids and start times of other boots mean nothing."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
@@ -47,7 +47,7 @@ def session_members(shim_pid: int, shim_started: int) -> Iterator[int]:
 
 
 def kill_session(shim_pid: int, shim_started: int, patience: float = 5.0) -> int:
-    """Kill what is left of a shim's session, wait until it is gone, and return how many processes were killed."""
+    """Kill the remaining processes of a shim's session, wait for their end, and return their number."""
     killed: set[int] = set()
     deadline = time.monotonic() + patience
     while (members := set(session_members(shim_pid, shim_started))) and time.monotonic() < deadline:

@@ -1,16 +1,16 @@
-"""Process between an agent and its task: it survives the agent, so the training goes on without one.
+"""Process between an agent and its task: it survives the agent, so the training goes on without an agent.
 
 Each task has one shim, `python -IS -c PROGRAM` in a session of its own, with its options (a JSON object) on stdin. The
 shim is the task's parent, merges the task's output into a log that it rotates, holds the lock file that its agent
 locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the standard
-library alone, and only the modules that load fast, because a restart waits for the shims of all its tasks.
+library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
 
     SIGTERM   end the task's process group; kill what is left after the grace period
     SIGINT    kill the task's process group now
 
 The state is one JSON object, replaced as a whole. Every change is also sent to the agent over a pipe, so a living agent
-learns it when the disk is full or hangs, too. Threads write both files: the shim itself never waits for a disk. The
-lines that the shim adds to the task's log begin with `--- tfscale: `.
+learns the change when the disk is full or hangs, too. Threads write both files: the shim itself never waits for a disk.
+The lines that the shim adds to the task's log begin with `--- tfscale: `.
 """
 
 # Importing pathlib would take a sixth of the time until the task starts.
@@ -73,15 +73,15 @@ _CHUNK = 1 << 16
 _PIPE = 1 << 20
 """Bytes that the task can write before it waits for the shim."""
 _PATIENCE = 5.0
-"""Seconds at the end of the task for a disk that hangs, to take each file's last words."""
+"""Seconds at the end of the task for a hanging disk, to take each file's last words."""
 _FIRST_STATE = 0.5
-"""Seconds for a disk to take the first state, by which the next agent finds what this shim leaves."""
+"""Seconds for a disk to take the first state, by which the next agent finds the task."""
 STATE_VERSION = 1
 """Version of the state file. Fields that a reader does not know are ignored."""
 
 
 def why_not_started(error: OSError | ValueError, command: list[str], folder: str | None) -> str:
-    """Return what is wrong with the program or its folder, and what helps."""
+    """Return the fault of the program or its folder, and a remedy."""
     if not isinstance(error, OSError):
         return f"cannot be started: {error}"
     program = command[0]
@@ -205,7 +205,7 @@ class Shim:
             self._tell_loss()
 
     def _tell_loss(self) -> None:
-        """Publish how much output was lost, each time that it has doubled: the agent tells that at once."""
+        """Publish the number of lost bytes each time it has doubled: the agent reports it at once."""
         lost = self._log.lost
         if lost > 2 * self._state.get("lost_output", 0):
             self._change(lost_output=lost)
@@ -251,7 +251,7 @@ class Shim:
 
 
 def main() -> None:
-    """Run the shim whose options are on stdin; its threads end with it, also those that hang."""
+    """Run the shim whose options are on stdin; its threads end with it, also hanging ones."""
     with open(0, closefd=False) as options:
         given: ShimOptions = json.load(options)
     os.set_blocking(given["agent"], False)

@@ -17,7 +17,7 @@ from tfscale.core.records.task_status import Reason
 
 _PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
 _ROOT = str(Path(__file__).parents[3])
-"""Folder from which a shim imports its modules: `-I` leaves it no other than the standard library's."""
+"""Folder from which a shim imports its modules: `-I` leaves only the standard library's folder."""
 _MOST_SHOWN = 4096
 """Bytes of a command in the state file, of which a full disk has little room."""
 
@@ -60,7 +60,7 @@ class ShimProcess:
     """Shim that this agent has started."""
 
     def __init__(self, spec: TaskSpec, launch: Launch, writer: int, lock: int) -> None:
-        """Start it; `writer` is the pipe for its states, `lock` the locked file. Raises OSError."""
+        """Start the shim; `writer` is the pipe for its states, `lock` the locked file. Raises OSError."""
         # Neither is a file on a disk: one that hangs delays no start, and options may be as long as a command is.
         options, self._errors = os.memfd_create("options"), os.memfd_create("errors")
         try:
@@ -84,7 +84,7 @@ class ShimProcess:
         self.pid = self._process.pid
 
     def reap(self) -> str:
-        """Wait for its end, and return the last line of what it wrote to stderr: nothing unless it has failed."""
+        """Wait for the shim's end, and return the last line of its stderr: empty unless the shim has failed."""
         self._process.wait()
         os.lseek(self._errors, 0, os.SEEK_SET)
         with os.fdopen(self._errors, errors="replace") as file:
@@ -92,7 +92,7 @@ class ShimProcess:
 
 
 def other_command(spec: TaskSpec, argv: Sequence[str], folder: str) -> str | None:
-    """Return the command of a state and its folder, as a message names them; None if they are those of the spec."""
+    """Return a state's command and folder as a message names them; None if both are the spec's."""
     if tuple(argv) == tuple(shown_command(spec.command)) and folder in ("", spec.folder):
         return None
     words = shlex.join(argv)
@@ -112,7 +112,7 @@ def shown_command(command: Sequence[str]) -> list[str]:
 
 
 def _options(spec: TaskSpec, launch: Launch, writer: int) -> dict[str, Any]:
-    """Return what the shim is told: each field of the spec by its name, and what is of this start alone."""
+    """Return the options of the shim: each field of the spec by its name, and the fields of this start alone."""
     return {each.name: getattr(spec, each.name) for each in fields(spec)} | {
         "generation": launch.generation,
         "attempt": launch.attempt,

@@ -8,17 +8,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 _MOST = 1 << 53
-"""Largest number that all programs that read JSON read alike."""
+"""Largest number that all readers of JSON read alike."""
 _MOST_CODE = (1 << 31) - 1
 _MOST_SIGNAL = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ShimState:
-    """Knowledge of a shim about itself and its task.
+    """A shim's knowledge of itself and its task.
 
     Start times are the kernel's, in clock ticks since boot: with them and the boot's identity, a process id is never
-    mistaken for that of a later process.
+    mistaken for a later process's.
     """
 
     boot: str
@@ -48,7 +48,7 @@ class ShimState:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ShimState | None:
-        """Parse a state, also one with fields of a later version; return None for any other text."""
+        """Parse a state, also with fields of a later version; return None for any other text."""
         try:
             given = json.loads(text)
             known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
@@ -59,7 +59,7 @@ class ShimState:
 
 
 def _makes_sense(state: ShimState) -> bool:
-    """Return whether each field is of its type, and no number larger than any real one."""
+    """Return whether each field is of its type, and no number larger than real numbers are."""
     numbers = (state.shim_pid, state.shim_started, state.generation, state.attempt, state.lost_output)
     optional = (state.task_pid, state.task_started)
     return (

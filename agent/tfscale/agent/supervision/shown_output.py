@@ -34,7 +34,7 @@ _ADDED = re.compile(
 
 @contextlib.contextmanager
 def shown_output(settings: AgentSettings) -> Iterator[None]:
-    """Copy to stdout what the task writes in this block, if the settings say so.
+    """Copy the task's output to stdout in this block, if the settings ask for it.
 
     A thread copies, so that a terminal that is stopped (ctrl-S) stops neither the agent nor the task. The block's end
     waits for the reader of stdout, as the task itself would.
@@ -100,7 +100,7 @@ class _Copy:
 
 
 def _write(data: bytes) -> None:
-    """Write all to stdout, which another program may have made non-blocking. Raises OSError."""
+    """Write all bytes to stdout, which another program may have made non-blocking. Raises OSError."""
     number = sys.stdout.fileno()
     while data:
         try:
@@ -110,7 +110,7 @@ def _write(data: bytes) -> None:
 
 
 class TaskOutput:
-    """Text of a log without what the shim adds."""
+    """Text of a log without the lines of the shim."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -119,7 +119,7 @@ class TaskOutput:
         """True if what comes next begins a line."""
 
     def strip(self, data: bytes) -> bytes:
-        """Return what of the next piece of the log, and of what was held back before, the task has written."""
+        """Return the task's own output in the next piece of the log and in text that was held back before."""
         lines, end, rest = (self._held + data).rpartition(b"\n")
         kept = self._strip_lines(lines + end) if end else b""
         begins = self._begins or bool(end)
@@ -129,6 +129,6 @@ class TaskOutput:
         return kept if is_held else kept + rest
 
     def _strip_lines(self, lines: bytes) -> bytes:
-        """Return whole lines without those of the shim, which are none in the midst of a line."""
+        """Return whole lines without the shim's; a shim's line never begins in the midst of a line."""
         before = b"" if self._begins else b"."
         return _ADDED.sub(b"", before + lines)[len(before) :]

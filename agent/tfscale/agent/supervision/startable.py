@@ -1,4 +1,4 @@
-"""Foresight of whether a program can be started, before anything that runs is stopped for it."""
+"""Foresight of whether a program can be started, before a running program is stopped for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.agent.supervision.shim import why_not_started
 
 
 def why_not_startable(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return why the kernel would not start this program in this folder, None where nothing speaks against it."""
+    """Return why the kernel would not start this program in this folder, None where it would."""
     if folder is not None and not Path(folder).is_dir():
         return why_not_started(_error(errno.ENOENT, folder), list(command), folder)
     if os.sep in command[0]:

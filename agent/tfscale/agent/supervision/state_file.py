@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 _SPARE = 1 << 14
-"""Bytes set aside for the last state, which must be written on a full disk, too."""
+"""Bytes set aside for the last state, which must be written to a full disk, too."""
 
 
 class StateFile:
@@ -32,7 +32,7 @@ class StateFile:
             os.posix_fallocate(spare.fileno(), 0, _SPARE)
 
     def write(self, text: bytes, *, is_last: bool) -> None:
-        """Replace the state; the last one must outlive a crash of the machine."""
+        """Replace the state; the last state must outlive a crash of the machine."""
         try:
             with _private(self._path + ".new") as file:
                 file.write(text)

@@ -1,8 +1,8 @@
 """Supervision of one task through its shim: a frozen spec, a state machine, a result. Standard library alone.
 
 `transitions.py` has the legal transitions, docs/how-it-works/ownership.md the diagram. A shim that survived its agent
-is adopted: PENDING leads through STARTING to the state of the task. Everything that happens arrives as an event (on
-the shim's pipe or its pidfd); only an adopted shim that is just starting is polled.
+is adopted: PENDING leads through STARTING to the state of the task. Every change arrives as an event (on the shim's
+pipe or its pidfd); only an adopted shim that is just starting is polled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ADOPTION_TIMEOUT = 10.0
 _ADOPTION_POLL = 0.02
 """Seconds between two reads of that state."""
 _SHIM_PATIENCE = 20.0
-"""Seconds beyond the grace period for a shim to kill what is left, and to write its files while a disk hangs."""
+"""Seconds beyond the grace period for a shim to kill remaining processes, and to write its files while a disk hangs."""
 _DISK_PATIENCE = 3.0
 """Seconds for a disk to give a state or the end of a log."""
 _STORY = 20
@@ -47,7 +47,7 @@ _LAST_LINES = 400
 
 
 class SupervisionError(TfscaleError):
-    """A shim that cannot be started, or a process that holds a shim's lock and is none."""
+    """A shim that cannot be started, or a process that holds a shim's lock and is no shim."""
 
 
 class Supervisor:
@@ -85,7 +85,7 @@ class Supervisor:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Command of the task that lives, else of its next start, as it is shown."""
+        """Command of the living task, else of its next start, as it is shown."""
         state = self._state if self.alive else None
         return tuple(shown_command(self._spec.command)) if state is None else state.argv
 
@@ -101,7 +101,7 @@ class Supervisor:
 
     @property
     def _asked_because(self) -> str:
-        """Reason with which this agent has asked the task to end; the reason of its start explains no end."""
+        """Reason with which this agent has asked the task to end; the reason of the start does not count."""
         return "" if self._request is None else self._request[1]
 
     async def start(self, launch: Launch) -> TaskStatus:
@@ -131,9 +131,9 @@ class Supervisor:
     async def adopt(self, generation: int, attempt: int, any_command: bool = False) -> TaskStatus:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
 
-        Return a status of PENDING if there is neither: the end of another command says nothing about this one. Raises
-        SupervisionError when the process that holds the shim's lock starts no task, or unless `any_command` is given a
-        task of another command, and DiskHangs.
+        Return a status of PENDING if there is neither: the end of another command says nothing about this command.
+        Raises SupervisionError when the process that holds the shim's lock starts no task, or, unless `any_command`,
+        when the task has another command; and DiskHangs.
         """
         if (living := await self._living_shim()) is not None:
             if other := other_command(self._spec, living.argv, living.directory):
@@ -151,7 +151,7 @@ class Supervisor:
         return self._status
 
     def _warn_of_other(self, state: ShimState, other: str, any_command: bool) -> None:
-        """Say that the task that runs is of another command. Raises SupervisionError unless it may be taken over."""
+        """Warn that the running task has another command. Raises SupervisionError unless it may be taken over."""
         if not any_command:
             raise SupervisionError(
                 f"this task runs already, with another command: {other}: give --adopt to take it over, --run NAME to "
@@ -170,7 +170,7 @@ class Supervisor:
             self._polling = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
-        """Read the state of an adopted shim until it has started its task: its pipe ended with the earlier agent."""
+        """Read the state of an adopted shim until its task is started: its pipe ended with the earlier agent."""
         while self._status.state is TaskState.STARTING:
             if (state := await self._own_written_state()) is not None:
                 self._apply(state)
@@ -185,7 +185,7 @@ class Supervisor:
             await self._lose()
 
     def _give_up(self, generation: int, attempt: int) -> None:
-        """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
+        """Become LOST: an unknown task may have finished, and a finished run must not begin again."""
         self._begin(generation, attempt, Reason("ended while no agent was there"))
         reason = f"{self._spec.state} is damaged: whether it has finished is not known"
         self.is_end_unknown = True
@@ -194,7 +194,7 @@ class Supervisor:
     async def stop(self, reason: str) -> TaskStatus:
         """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended.
 
-        A shim that does not end it by then is killed, and what it leaves.
+        A shim that has not ended the task by then is killed, with its remaining processes.
         """
         self._signal(signal.SIGTERM, reason)
         with contextlib.suppress(TimeoutError):
@@ -219,6 +219,12 @@ class Supervisor:
             raise SupervisionError("the task has just ended: start it first") from None
         return pid
 
+    def note(self, words: str) -> None:
+        """Add to the reason of the task's state; of a running task nobody needs the reason of its start any more."""
+        before = self._status
+        reasons = (words,) if before.state is TaskState.RUNNING else (before.reason, words)
+        self._status = replace(before, reason="; ".join(filter(None, reasons)))
+
     def explain(self, words: str, restart_at: float | None = None) -> bool:
         """Add the fate of an ended task to its reason; return whether the status has changed."""
         before = self._status
@@ -229,7 +235,7 @@ class Supervisor:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Sentences on what is wrong with the shim or the log, though the task may run well."""
+        """Sentences on faults of the shim or the log; the task may run well in spite of them."""
         stopped = f"its shim (process {self._shim_pid}) is stopped: continue it with kill -CONT {self._shim_pid}"
         stopped += ", or the task waits as soon as nobody has read its output for a while"
         lost = self._state.lost_output if self._state is not None and self.alive else 0
@@ -237,7 +243,7 @@ class Supervisor:
         return (*[stopped] * (self._is_shim_stopped and self.alive), *[unwritten] * bool(lost))
 
     def look(self) -> None:
-        """Notice whether the shim is stopped, once a second; while it has to end the task it is continued."""
+        """Look once a second whether the shim is stopped; a stopped shim that has to end the task is continued."""
         was_stopped = self._is_shim_stopped
         self._is_shim_stopped = self.alive and sessions.is_stopped(self._shim_pid)
         if self._is_shim_stopped and self._request is not None:
@@ -259,7 +265,7 @@ class Supervisor:
         return self._status
 
     async def _living_shim(self) -> ShimState | None:
-        """Return the state of the shim that holds the lock, once that has written it; None once nobody holds it."""
+        """Return the state of the shim that holds the lock, once it is written; None once nobody holds the lock."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
         while await self._files.call(lambda: _is_locked(self._spec.lock)):
             state = await self._written_state()
@@ -338,7 +344,7 @@ class Supervisor:
         self._concluding = asyncio.create_task(self._conclude(words))
 
     async def _conclude(self, words: str) -> None:
-        """Become what the shim's last state says; without one the task is lost."""
+        """Take over the shim's last state; without a state the task is lost."""
         state = await self._final_state()
         if state is not None and state.ended is not None:
             self._become(await self._exited(state))
@@ -351,7 +357,7 @@ class Supervisor:
         return self._state
 
     async def _own_written_state(self) -> ShimState | None:
-        """Return the state on disk if it is that of the newest start."""
+        """Return the state on disk if it belongs to the newest start."""
         state, own = await self._written_state(), (self._status.generation, self._status.attempt)
         return state if state is not None and (state.generation, state.attempt) == own else None
 
@@ -387,7 +393,7 @@ class Supervisor:
         )
 
     async def _lose(self, words: str = "") -> None:
-        """Kill a task whose shim died first: its exit status would stay unknown."""
+        """Kill a task whose shim died first: its exit status cannot become known."""
         state, killed = self._state, 0
         if state is not None and state.boot == sessions.boot_id():
             killed = await asyncio.to_thread(sessions.kill_session, state.shim_pid, state.shim_started)

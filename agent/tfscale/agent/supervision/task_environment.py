@@ -53,7 +53,7 @@ def task_environment(
 
 
 def _console(settings: AgentSettings) -> list[str]:
-    """Return the command of a console of the task's own cluster, for a program that asks how it does."""
+    """Return the command of a console of the task's own cluster, for a program that asks for its own diagnosis."""
     file = settings.cluster_file
     cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file.absolute())]
     insecure = ["--insecure"] if settings.insecure else []

@@ -18,11 +18,11 @@ TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.EXITED: frozenset({TaskState.STARTING}),
     TaskState.LOST: frozenset({TaskState.STARTING}),
 }
-"""States that may follow each state; a test compares them with the diagram in docs/how-it-works/ownership.md."""
+"""States that may follow each state; a test compares the table with the diagram in docs/how-it-works/ownership.md."""
 
 
 class InvalidTransition(Exception):
-    """A transition that is not in the table: an error of the agent. The text has the task's newest states."""
+    """A transition outside the table: an error of the agent. The text has the task's newest states."""
 
     def __init__(self, story: Iterable[TaskStatus], state: TaskState) -> None:
         steps = [f"{status.state} in {_attempt(status)} {status.reason!r}" for status in story]
@@ -60,7 +60,7 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
 
 
 def has_finished(status: TaskStatus) -> bool:
-    """Decide whether a task has ended well by itself: it was not asked to end."""
+    """Decide whether a task has ended well without being asked to."""
     end = status.exit
     return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
 

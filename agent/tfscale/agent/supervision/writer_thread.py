@@ -1,4 +1,4 @@
-"""Thread that carries out writes in their order, so that a disk that hangs holds up nobody. Standard library alone."""
+"""Thread that carries out writes in their order, so that a hanging disk delays nobody. Standard library alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 _WAITING = 8 << 20
 """Bytes that may wait for the disk."""
 _PATIENCE = 0.2
-"""Seconds for which a write may wait for room, once a disk that had kept up no longer does: a flood of output is not
+"""Seconds for which a write may wait for room, once a disk that had kept up falls behind: a flood of output is not
 the disk's fault."""
 
 
 class WriterThread:
-    """Queue of writes. One that finds no room is refused, so that its caller can count it and go on."""
+    """Queue of writes. A write without room is refused, so that its caller can count it and go on."""
 
     def __init__(self, name: str) -> None:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -29,7 +29,7 @@ class WriterThread:
         self._thread.start()
 
     def offer(self, size: int, write: Callable[[], None]) -> bool:
-        """Have a write of so many bytes carried out; return False if too many wait already."""
+        """Queue a write of `size` bytes; return False if too many bytes wait already."""
         with self._changed:
             if not self._has_room(size):
                 return False
@@ -42,7 +42,7 @@ class WriterThread:
             self._put(0, write)
 
     def wait(self, patience: float) -> None:
-        """Wait until all that was given so far is written, at most so many seconds."""
+        """Wait until all writes so far are done, at most `patience` seconds."""
         is_written = threading.Event()
         self.insist(is_written.set)
         is_written.wait(patience)

@@ -1,4 +1,4 @@
-"""Collector of the disk that holds the task's working folder: free space, and what is read and written."""
+"""Collector of the disk that holds the task's working folder: free space, and rates of reading and writing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tfscale.agent.process.kernel_file import KernelFile
 from tfscale.core.records.host_sample import Disk
 
 _PERIOD = 4.0
-"""Seconds between two samples: a thread that is woken costs ten times what its sample does. A folder fills in minutes,
-and of reading and writing the mean is asked for."""
+"""Seconds between two samples: waking a thread costs ten times its sample. A folder takes minutes to fill, and of
+reading and writing only the mean is shown."""
 _SECTOR_BYTES = 512
 """Unit of /proc/diskstats, whatever the disk's own sectors are."""
 
@@ -22,7 +22,7 @@ _Moved = tuple[int, int]
 
 
 class DiskCollector(CollectorThread[Disk | None]):
-    """Collector of one folder's disk. A file server that does not answer blocks whoever asks it, but only this thread.
+    """Collector of one folder's disk. A file server that does not answer blocks only this thread.
 
     Rates count from the previous sample. They are None where the folder is on no block device of this host: on a file
     server, in memory, or in the overlay of a container.

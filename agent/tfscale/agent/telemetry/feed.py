@@ -1,6 +1,6 @@
 """Frames from the one agent to its many watchers.
 
-A watcher that is too slow loses its oldest frames, and is told how many; the agent never waits for it.
+A watcher that is too slow loses its oldest frames, and gets their number; the agent never waits for a watcher.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from tfscale.core.records.frame import Farewell
 from tfscale.core.records.milestone import Milestone
 
 RECENT = 60
-"""Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
+"""Most frames in the snapshot of a new watcher, and in a watcher's queue: a minute."""
 MILESTONES = 1000
 """Most milestones that are remembered (0.3 MB): a task that is restarted each minute is remembered for five hours."""
 PIECE = 32 << 10
-"""Bytes of a piece of the past: some ten frames, so that a console reads few messages, and a thousand agents' pieces
-that wait in it take 32 MB."""
+"""Bytes of a piece of the past: some ten frames, so that a console reads few messages, and the waiting pieces of a
+thousand agents take 32 MB."""
+CLOCK_SET = 0.5
+"""Seconds by which a clock of the host has moved against one that nobody sets: it was set. NTP turns a clock by half a
+millisecond a second at most; what is set by less puts no frame in another second."""
 
 
 class Watcher:
@@ -52,11 +55,14 @@ class Watcher:
         self._ready.set()
 
     def pieces(self) -> Iterator[list[EncodedFrame]]:
-        """Give the kept frames, some `PIECE` bytes at a time; iterating gives those after them."""
+        """Yield the kept frames as pieces of about `PIECE` bytes; iterating the watcher yields later frames.
+
+        The host's clock was set between no two frames of a piece.
+        """
         while self._past:
             piece = [self._past.popleft()]
             size = len(piece[0].message)
-            while self._past and size + len(self._past[0].message) <= PIECE:
+            while self._past and size + len(self._past[0].message) <= PIECE and _follows(piece[-1], self._past[0]):
                 piece.append(self._past.popleft())
                 size += len(piece[-1].message)
             yield piece
@@ -79,7 +85,7 @@ class Feed:
     """Distribution of each frame to every watcher."""
 
     def __init__(self, minutes: int, limit: int = RECENT) -> None:
-        """Keep frames for watchers that come late or come back: so many `minutes` of steps and of the newest."""
+        """Keep frames for watchers that come late or come back: `minutes` of frames with steps, and of the newest."""
         self._limit = limit
         self._kept = KeptFrames(60 * minutes)
         self._milestones: deque[Milestone] = deque(maxlen=MILESTONES)
@@ -92,7 +98,7 @@ class Feed:
         return bool(self._watchers)
 
     def publish(self, frame: EncodedFrame, state: Milestone | None = None) -> None:
-        """Give a frame to every watcher, and keep the frame; a new `state` of the task is remembered for longer."""
+        """Give a frame to every watcher, and keep it; a new `state` of the task is remembered for longer."""
         if state is not None and state.is_change(self._milestones[-1] if self._milestones else None):
             self._milestones.append(state)
         self._kept.append(frame)
@@ -100,31 +106,37 @@ class Feed:
             watcher.offer(frame)
 
     @contextmanager
-    def watch(self, since: float | None = None, *, in_pieces: bool = False) -> Iterator[Watcher]:
+    def watch(self, since: float | None = None, *, pieces_since: float | None = None) -> Iterator[Watcher]:
         """Register a watcher for as long as the context lasts.
 
-        It first gets the kept frames newer than `since` (Unix seconds), or the newest one if none is newer; with None,
-        those of the last minute. Then it gets every new frame. With `in_pieces` none of them is `recent`, and
-        those around the last steps come first, however old they are.
+        It first gets the kept frames newer than `since` (Unix seconds), or the newest frame if none is newer; with
+        None, those of the last minute. Then it gets every new frame. With `pieces_since`, on `steady_time`, it first
+        gets the frames made after that moment instead: no kept frame is `recent`, and those around the last steps come
+        first, however old they are.
         """
-        watcher = Watcher(self._past(since, in_pieces), self._limit, 0 if in_pieces else RECENT)
+        in_pieces = pieces_since is not None
+        past = self._past(since) if pieces_since is None else self._kept.with_steps(pieces_since)
+        watcher = Watcher(past or self._kept.newest(1), self._limit, 0 if in_pieces else RECENT)
         self._watchers.add(watcher)
         try:
             yield watcher
         finally:
             self._watchers.discard(watcher)
 
-    def _past(self, since: float | None, in_pieces: bool) -> list[EncodedFrame]:
-        if since is None:
-            return self._kept.newest(RECENT)
-        return (self._kept.with_steps(since) if in_pieces else self._kept.since(since)) or self._kept.newest(1)
+    def _past(self, since: float | None) -> list[EncodedFrame]:
+        return self._kept.newest(RECENT) if since is None else self._kept.since(since)
 
     def milestones(self, until: float) -> list[Milestone]:
         """Return the milestones before `until`, Unix seconds, oldest first."""
         return [milestone for milestone in self._milestones if milestone.at < until]
 
     def close(self, farewell: Farewell | None = None) -> None:
-        """Let every watcher end after the frames that are queued for it."""
+        """Let every watcher end after its queued frames."""
         self.farewell = farewell or Farewell()
         for watcher in self._watchers:
             watcher.close()
+
+
+def _follows(before: EncodedFrame, frame: EncodedFrame) -> bool:
+    """Decide whether the host's clock was not set between two frames."""
+    return abs((frame.at - before.at) - (frame.steady - before.steady)) < CLOCK_SET

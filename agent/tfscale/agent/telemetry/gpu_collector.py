@@ -21,7 +21,7 @@ _ERROR_SHOWN = 600.0
 
 
 class GpuCollector(CollectorThread[tuple[GpuSample, ...]]):
-    """Collector of all GPUs of the host. Without a driver its thread ends at once; while one hangs, no GPU is told.
+    """Collector of all GPUs of the host. Its thread ends at once without a driver; while one hangs it has no samples.
 
     `nvml` is the module `pynvml` or an object with the same functions; None imports pynvml.
     """
@@ -78,7 +78,7 @@ class _Device:
 
 
 class _XidErrors:
-    """Newest error (XID) of each GPU. The driver sends them as events; none if it does not support events."""
+    """Newest error (XID) of each GPU. The driver sends errors as events; none if it does not support events."""
 
     def __init__(self, nvml: Any, handles: list[Any]) -> None:
         self._nvml = nvml
@@ -88,7 +88,7 @@ class _XidErrors:
             ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
     def collect(self) -> None:
-        """Read the events that are there, without waiting."""
+        """Read the waiting events."""
         while self._events is not None:
             event = ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
@@ -97,7 +97,7 @@ class _XidErrors:
             self._newest[uuid] = (time.monotonic(), int(event.eventData))
 
     def newest(self, uuid: str) -> int | None:
-        """Return the newest error of a GPU, None if it is older than ten minutes."""
+        """Return the newest error of a GPU, None without an error in the last ten minutes."""
         at, number = self._newest.get(uuid, (0.0, 0))
         return number if number and time.monotonic() - at < _ERROR_SHOWN else None
 

@@ -1,4 +1,4 @@
-"""Ways between the GPUs of a host: NVLink, or what they have in common on the way to the CPUs."""
+"""Paths between the GPUs of a host: NVLink, or the nearest part that both share on the way to the CPUs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ORDER = (_NVLINK, *_COMMON.values())
 
 
 def ways_of(nvml: Any, gpus: Sequence[tuple[int, Any]]) -> list[str]:
-    """Return for each GPU, given as index and handle, its ways to the others: `NVLink with 1-3, NUMA node with 4`.
+    """Return for each GPU, given as index and handle, its paths to the others: `NVLink with 1-3, NUMA node with 4`.
 
-    A way that the driver does not tell is left out. A single GPU has none.
+    A path that the driver does not tell is left out. A single GPU has none.
     """
     return [_ways(nvml, handle, [other for other in gpus if other[0] != index]) for index, handle in gpus]
 

@@ -17,8 +17,8 @@ from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records.host_sample import HostSample, Interface, Pressure, TaskUsage
 
 _REFRESH = 10.0
-"""Seconds after which the task's processes and the interfaces' speeds are listed again: all processes of the host are
-looked through for that. One that the task starts is counted so much later."""
+"""Seconds after which the task's processes and the interfaces' speeds are listed again, which reads all processes of
+the host. A new process of the task is counted so much later."""
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 """Seconds in which the kernel counts the CPU time of a process."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -27,7 +27,7 @@ _Seconds = dict[tuple[int, int], float]
 
 
 class HostCollector:
-    """Collector of the host's counters. Rates count from the previous sample, and are None in the first one."""
+    """Collector of the host's counters. Rates count from the previous sample; the first sample has None."""
 
     def __init__(self, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> None:
         self._stat, self._meminfo = KernelFile(proc / "stat"), KernelFile(proc / "meminfo")
@@ -102,13 +102,13 @@ class _Process(NamedTuple):
     """State of one process (proc_pid_stat(5))."""
 
     identity: tuple[int, int]
-    """Process id and time of the start: the kernel gives the id of an ended process to another one."""
+    """Process id and start time: the kernel gives the id of an ended process to a new process."""
     parent: int
     seconds: float
     """CPU time since its start."""
     threads: int
     state: bytes
-    """`T` where a signal has stopped it, `t` where a debugger has."""
+    """`T` where a signal has stopped the process, `t` where a debugger has."""
 
 
 class _ProcessTree:
@@ -149,7 +149,7 @@ class _ProcessTree:
         )
 
     def _descendants(self, root: int) -> list[int]:
-        """List the descendants of a process. Of the host's processes only new ones and orphans are read."""
+        """List the descendants of a process. Of the host's processes only new processes and orphans are read."""
         pids = set(map(int, names_in(str(self._proc))))
         self._parents = {pid: parent for pid, parent in self._parents.items() if pid in pids and parent in pids}
         for pid in pids - self._parents.keys():
@@ -198,7 +198,7 @@ def _memory(meminfo: bytes) -> tuple[int, int, int]:
 
 
 def _bytes_by_interface(dev: bytes) -> dict[str, tuple[int, int]]:
-    """Return the bytes that each interface has received and sent; interfaces that were never used are left out."""
+    """Return the bytes that each interface has received and sent; unused interfaces are left out."""
     lines = (line.rpartition(b":") for line in dev.splitlines()[2:])
     columns = {name.strip().decode(): counts.split() for name, _, counts in lines}
     counters = {name: (int(counts[0]), int(counts[8])) for name, counts in columns.items()}

@@ -1,17 +1,19 @@
 """Frames that an agent keeps for consoles that come late: the newest, and those around the last steps.
 
-However long a task hangs, the frames of the time before tell who was slow, and that steps were made at all.
+However long a task hangs, the frames from before show who was slow, and that steps were made at all.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from heapq import merge
 from itertools import count
+from operator import itemgetter
 
 from tfscale.agent.wire import EncodedFrame
 
 LEAST = 60
-"""Frames that are kept however many steps they hold: a minute."""
+"""Frames that are kept even where they hold no steps: a minute."""
 KEPT_STEPS = 200_000
 """Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
 AFTER_STEPS = 15
@@ -20,7 +22,7 @@ history would hold no step, with 2 no process that is stopped a moment later."""
 
 
 class KeptFrames:
-    """The newest `most` frames, and the newest `most` of those with steps or soon after them; never over twice that."""
+    """Newest `most` frames, and newest `most` frames with steps or soon after steps; never over twice `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -35,7 +37,7 @@ class KeptFrames:
         return len(self._busy) + len(self._still)
 
     def append(self, frame: EncodedFrame) -> None:
-        """Keep a frame, and drop others where these are too many."""
+        """Keep a frame, and drop frames beyond the limits."""
         self._since_steps = 0 if frame.rows else self._since_steps + 1
         frames = self._busy if self._since_steps <= AFTER_STEPS else self._still
         frames.append((next(self._numbers), frame))
@@ -46,7 +48,7 @@ class KeptFrames:
             self._still.popleft()
 
     def newest(self, number: int) -> list[EncodedFrame]:
-        """Return so many of the newest frames, oldest first."""
+        """Return the newest frames, at most `number`, oldest first."""
         return self._ordered()[-number:]
 
     def since(self, since: float) -> list[EncodedFrame]:
@@ -54,13 +56,13 @@ class KeptFrames:
         return [frame for frame in self._ordered() if frame.at > since]
 
     def with_steps(self, since: float) -> list[EncodedFrame]:
-        """Return the frames newer than `since`, and before them as many of older steps as there is stillness."""
-        newer = [frame for _, frame in self._still if frame.at > since]
-        older = [each for each in self._busy if each[1].at <= since]
-        return [frame for _, frame in older[max(0, len(older) - len(newer)) :]] + self.since(since)
+        """Return the frames made after `since` (`steady_time`), and before them as many of steps as of stillness."""
+        newer = [frame for _, frame in self._still if frame.steady > since]
+        older = [frame for _, frame in self._busy if frame.steady <= since]
+        return older[max(0, len(older) - len(newer)) :] + [each for each in self._ordered() if each.steady > since]
 
     def _begins_still(self) -> bool:
         return bool(self._still) and (not self._busy or self._still[0][0] < self._busy[0][0])
 
     def _ordered(self) -> list[EncodedFrame]:
-        return [frame for _, frame in sorted([*self._busy, *self._still], key=lambda each: each[0])]
+        return [frame for _, frame in merge(self._busy, self._still, key=itemgetter(0))]

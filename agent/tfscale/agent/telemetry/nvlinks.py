@@ -1,4 +1,4 @@
-"""NVLinks of one GPU: how many it has, how many are up, and their errors."""
+"""NVLinks of one GPU: number of links, number of links that are up, and their errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PERIOD = 10.0
 
 
 class NvLinkState(NamedTuple):
-    """Reading of all links of a GPU; None where it has none, or the driver does not tell."""
+    """Reading of all links of a GPU; None where the GPU has none, or the driver does not tell."""
 
     links: int | None = None
     up: int | None = None
@@ -20,7 +20,7 @@ class NvLinkState(NamedTuple):
 
 
 class NvLinks:
-    """Links of one GPU that have answered at the start, whether or not a cable or a switch is behind them."""
+    """Links of one GPU that have answered at the start, with or without a cable or a switch behind them."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle

@@ -1,4 +1,4 @@
-"""Connection of a training process to its agent: messages are read without waiting for any."""
+"""Connection of a training process to its agent: received messages are read without blocking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 _READ_BYTES = 1 << 18
 """Bytes of one read."""
 _READS = 64
-"""Reads of one call at most, so that one process cannot keep the agent from others."""
+"""Most reads of one call, so that no process keeps the agent from other processes."""
 
 
 class ProbeConnection:

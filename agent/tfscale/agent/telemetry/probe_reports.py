@@ -1,6 +1,6 @@
-"""Reports of the probe in the training process, over a Unix socket: of one process at a time, the one that trains.
+"""Reports of the probe in the training process, over a Unix socket: of one process at a time.
 
-They are read when a frame is made: to wake the agent for each report would take that time from the training, too
+Reports are read when a frame is made: waking the agent for each report would take that time from the training, too
 (docs/reference/cost.md).
 """
 
@@ -25,18 +25,18 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import Coordinator
 from tfscale.core.records.training import Training
 from tfscale.core.text import clock
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
 _PAUSE = 30.0
 """Seconds without a step after which the reporting process gives way to a process that trains.
 
-An evaluation between two epochs is often longer than a few seconds, and must not cost a process its place; a process
-that is followed by another one would be shown as still for so long.
+An evaluation between two epochs is often longer than a few seconds, and must not cost a process its place. If another
+process follows, the first would be shown as still for this time.
 """
 _GONE = 15.0
-"""Seconds after which a process that waits is no longer heard: it asks every five."""
+"""Seconds after which a waiting process counts as gone: it asks every five."""
 _WAITING = 10_000
 """Batches kept for the next frame; when there are more, the oldest are dropped."""
 
@@ -45,8 +45,12 @@ class Refusal(TfscaleError):
     """A process whose reports are not accepted."""
 
 
+class Newer(Refusal):
+    """A process whose probe is newer than this agent, as after an upgrade beneath an agent that runs."""
+
+
 class Occupied(TfscaleError):
-    """A process whose reports are not accepted while another one of its task reports."""
+    """A process whose reports are not accepted while another process of its task reports."""
 
 
 class ProbeReports:
@@ -92,13 +96,13 @@ class ProbeReports:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget what the process that reported has said: another one begins."""
+        """Forget the reports of the last process: another process begins."""
         self._probe = self.collective = self.training = self.coordinator = self._trained_at = None
         self._activities = {}
 
     @property
     def probe(self) -> ProbeStatus | None:
-        """Status of the probe in the process that trains, with what is known of the task's other processes."""
+        """Status of the probe in the process that trains, with facts about the task's other processes."""
         if self._probe is None:
             return None
         heard = time.monotonic() - _GONE
@@ -113,7 +117,7 @@ class ProbeReports:
 
     @property
     def is_waiting(self) -> bool:
-        """True while the process waits for others: in a collective, or a chief for the functions of its workers."""
+        """True while the process waits for others: in a collective, or as chief for the functions of its workers."""
         if self.coordinator is not None:
             return any(functions.since is not None for functions in self.coordinator.workers)
         return self.collective is not None and self.collective.entered > self.collective.left
@@ -130,7 +134,7 @@ class ProbeReports:
         return taken
 
     def accept(self, process: socket.socket) -> None:
-        """Read a new connection: at once until its hello is accepted, then by `hear`."""
+        """Read a new connection: at once until its hello is accepted, later by `hear`."""
         connection = ProbeConnection(process)
         self._connections[connection] = None
         asyncio.get_running_loop().add_reader(connection, self._hear, connection)
@@ -161,6 +165,8 @@ class ProbeReports:
             self._let_go(connection)
         except (Refusal, FramingError, WireError) as error:
             _logger.warning("refused the reports of a process: %s", error)
+            if isinstance(error, Newer) and self._probe is None:
+                self._probe = ProbeStatus(ProbeState.ABSENT, f"its reports are refused: {error}")
             connection.reply(wire.refusal_reply(str(error)))
             self._let_go(connection)
         else:
@@ -179,14 +185,14 @@ class ProbeReports:
         self._connections[connection] = asyncio.create_task(self._give_orders(connection))
 
     def _give_place(self) -> None:
-        """Let go of the reporter, which has not trained for long or never, because another process does."""
+        """Release a reporter without recent steps, because another process of the task makes steps."""
         assert self._reporter is not None
         self._reporter.reply(wire.waiting_reply("another process of the task trains"))
         self._let_go(self._reporter)
         self._forget()
 
     def _on_training(self) -> None:
-        """Note that the reporter has made steps, and whether another process of its attempt did so before."""
+        """Mark that the reporter has made steps, and whether another process of its attempt did so before."""
         if self._trained_at is None and self._has_trained:
             self._succession = (
                 f"process {self._reporter_pid} trains since {clock(time.time())}, after another one of this attempt: "
@@ -217,7 +223,7 @@ class ProbeReports:
             raise Refusal("no hello, or one of an attempt that has ended")
         if hello.schema_version > SCHEMA_VERSION:
             newer = f"schema {hello.schema_version} is newer than this agent's {SCHEMA_VERSION}: upgrade the agent"
-            raise Refusal(newer)
+            raise Newer(f"{newer}, and start it anew")
         if (hello.task, hello.generation, hello.attempt) != (str(self._task), *self._attempt):
             expected = f"{self._task}, generation {self._attempt[0]}, attempt {self._attempt[1]}"
             raise Refusal(f"not the attempt that runs here: {expected}")
@@ -255,9 +261,9 @@ class ProbeReports:
         del self._steps[:-_WAITING]
 
     def _with_what_is_known(self, probe: ProbeStatus) -> ProbeStatus:
-        """Return the status with the newest checkpoint of any attempt: a new one goes on from there.
+        """Return the status with the newest checkpoint of any attempt: a new attempt goes on from this checkpoint.
 
-        That a process makes no step is no fault where another one of its attempt has trained.
+        A process without a step is no fault where another process of its attempt has trained.
         """
         self._checkpoint = probe.checkpoint or self._checkpoint
         kept = tuple(note for note in probe.warnings if not (self._has_trained and note.startswith(UNTRAINED)))
@@ -269,8 +275,11 @@ def _also_trains(pid: int, reporter: int) -> str:
 
 
 def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
-    if now.state is ProbeState.DISABLED and (before is None or before.message != now.message):
+    is_news = before is None or before.message != now.message
+    if is_news and now.state is ProbeState.DISABLED:
         _logger.error("the probe has stopped measuring: %s", now.message)
+    if is_news and now.state is ProbeState.ABSENT:
+        _logger.warning("the task is neither measured nor repaired: %s", now.message)
     for warning in now.warnings:
         if before is None or warning not in before.warnings:
             _logger.warning("the probe: %s", warning)

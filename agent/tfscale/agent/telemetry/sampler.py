@@ -55,10 +55,10 @@ class Sampler:
         *,
         goes_on: bool = False,
     ) -> None:
-        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours and its task.
+        """Take new samples into `host` and `gpus`; the host's has the neighbours and the task's usage.
 
-        `goes_on` tells that the task has made steps since the last call: the host is sampled at each second call then.
-        What an agent takes is missing in the steps, and half of that is spent on these samples.
+        `goes_on` tells that the task has made steps since the last call: then the host is sampled at each second call.
+        The agent's CPU time is missing in the steps, and half of it is spent on these samples.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """

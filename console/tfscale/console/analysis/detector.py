@@ -1,4 +1,4 @@
-"""Interface of the rules: a detector observes frames, and tells once a second what it finds in the cluster."""
+"""Interface of the rules: a detector observes frames, and returns once a second its findings about the cluster."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class StepView:
     is_asynchronous: bool
     """True where each worker makes steps at its own pace."""
     local_steps: int
-    """Global steps that one of these steps makes."""
+    """Global steps in one step of this view."""
     compared: Sequence[tuple[tuple[str, ...], Mapping[str, StragglerFigures]]]
     """Subjects of each group that do equal work, and the figures of the stragglers among them."""
     late: tuple[str, ...]
-    """Subjects whose data come last, where nobody knows how fast those of the others would come."""
+    """Subjects whose data come last, where the others' own speed of input is unknown."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class ClusterView:
     found: list[Diagnosis] = field(default_factory=list)
     """Findings of the detectors before this one."""
     trained: Trained | None = None
-    """Training that the newest steps belong to, as the detector of limits has found it; None before a step."""
+    """Training of the newest steps, as the detector of limits has found it; None before a step."""
 
     @property
     def tasks(self) -> tuple[ObservedTask, ...]:
@@ -58,24 +58,24 @@ class ClusterView:
 
     @property
     def is_brief_pause(self) -> bool:
-        """True while the cluster makes no step, and has not for long enough that this is an event."""
+        """True while the cluster makes no step, for too short a time to be an event."""
         still = self.condition.stillness
         return self.condition.kind is Condition.STILL and still is not None and still.seconds <= EVENT
 
     @property
     def has_pace(self) -> bool:
-        """True where findings about the pace are told."""
+        """True where findings about the pace hold."""
         return self.condition.may_be_judged or self.is_brief_pause
 
 
 class Detector:
-    """One rule, or several that share their memory. `detectors.py` has all of them in one list."""
+    """One rule, or several rules with a shared memory. `detectors.py` has all detectors in one list."""
 
     def observe(self, task: str, frame: Frame) -> None:
-        """Remember the facts of a frame of a task's agent that this rule needs."""
+        """Take in a frame of a task's agent, as far as the rule needs it."""
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return the findings that hold now; those that have ended are left out, unless they are told at their end."""
+        """Return the present findings; ended ones are left out, unless such a finding is told at its end."""
         raise NotImplementedError
 
     def explain(self, view: ClusterView) -> list[Diagnosis]:

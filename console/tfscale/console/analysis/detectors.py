@@ -31,7 +31,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Cluster for which detectors are made, and the two of them that the diagnostician asks for more than findings."""
+    """Cluster of the detectors, and the two detectors that the diagnostician asks for more than findings."""
 
     spec: ClusterSpec
     tasks: Mapping[str, ObservedTask]
@@ -40,13 +40,13 @@ class Watched:
 
 
 class TaskRule(Detector):
-    """Rule without a memory of frames: a function of the view. Rules about tasks work without numpy, unlike a view."""
+    """Rule without a memory: a function of the view. Rules about tasks work without numpy, unlike a view."""
 
     def __init__(self, rule: Callable[[ClusterView], list[Diagnosis]]) -> None:
         self._rule = rule
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return what the rule finds."""
+        """Return the rule's findings."""
         return self._rule(view)
 
 
@@ -79,5 +79,5 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     lambda watched: watched.context,
     lambda watched: RestartWatch(tuple(watched.tasks.values())),
 )
-"""Makers of all detectors. A detector may read the findings of those before it; an explanation of what several have
-found comes after all have been asked, in the same order."""
+"""Makers of all detectors. A detector may read the findings of the detectors before it; an explanation of several
+findings comes after all detectors were asked, in the same order."""

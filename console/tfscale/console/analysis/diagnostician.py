@@ -1,4 +1,4 @@
-"""The diagnosis: passes frames to all detectors, and about once a second asks each what it finds."""
+"""The diagnosis: passes frames to all detectors, and about once a second asks each for its findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tfscale.core.records.probe_status import ProbeStatus
 
 
 class Diagnostician:
-    """Fold of every agent's frames, in order of arrival; about once a second it returns what they mean."""
+    """Memory of every agent's frames, in order of arrival; about once a second it returns the findings."""
 
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None, baselines: BaselineStore | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
@@ -44,7 +44,7 @@ class Diagnostician:
         self._pace_drop = PaceDrop()
 
     def observe(self, task: str, frame: Frame) -> None:
-        """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
+        """Take in one frame of one task's agent; frames of tasks outside the spec are left out."""
         if task not in self._tasks:
             return
         self._tasks[task].observe(frame)
@@ -52,20 +52,20 @@ class Diagnostician:
             observe(task, frame)
 
     def describe(self, task: str, description: Description) -> None:
-        """Note what the agent of a task says about itself."""
+        """Take in an agent's description of its task."""
         self._context.describe(task, description)
 
     def note_link(self, task: str, up: bool, at: float, *, has_left: bool = False) -> None:
-        """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock.
+        """Take in that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock.
 
-        Of an agent that `has_left` it is known that it left its task to the next one.
+        An agent that `has_left` has left its task to the next agent.
         """
         if (observed := self._tasks.get(task)) is not None:
             observed.note_link(up, at)
             observed.has_left = has_left
 
     def diagnose(self, now: float) -> Findings:
-        """Return what holds at `now`, Unix seconds on the observer's clock."""
+        """Return the findings at `now`, Unix seconds on the observer's clock."""
         view = self._view(now)
         for detector in self._detectors:
             view.found += detector.diagnose(view)
@@ -74,12 +74,18 @@ class Diagnostician:
             view.found = detector.explain(view)
         present = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
         still = None if view.has_pace else view.condition.stillness
-        diagnoses = self._open.update(present, now, self._steps.recovered, still.since if still else None)
+        diagnoses = self._open.update(
+            present,
+            now,
+            self._steps.recovered,
+            still_since=still.since if still else None,
+            no_pace=None if view.has_pace else view.condition.kind.value,
+        )
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
     def _view(self, now: float) -> ClusterView:
-        """Return what is known of the cluster before any detector is asked."""
+        """Return the facts about the cluster that precede all detectors."""
         tasks = tuple(self._tasks.values())
         for task in tasks:
             task.note_heard(now)
@@ -93,7 +99,7 @@ class Diagnostician:
     def _suspect(
         self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, ratios: Mapping[str, float]
     ) -> Suspect | None:
-        """Return who looks slow while nobody is named, where neither a diagnosis nor the headline is about it."""
+        """Return the subject that looks slow, while nobody is named and no diagnosis or headline is about it."""
         suspect = self._steps.main.watch.named.suspect
         if suspect is None:
             return None
@@ -117,6 +123,7 @@ class Diagnostician:
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
+        self._pace_drop.remember(view.now, rate)
         sentence = headline(
             diagnoses,
             view.tasks,
@@ -126,7 +133,7 @@ class Diagnostician:
             stages=list(stages.values()),
             short=short,
             late=late,
-            drop=self._pace_drop.within_a_minute(view.now, rate),
+            drop=self._pace_drop.newest,
         )
         return Findings(
             diagnoses=diagnoses,
@@ -143,11 +150,12 @@ class Diagnostician:
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
             subjects=_as_of_now(subjects, view.tasks, trains, view.now),
             spent=self._context.spent,
+            ran=self._context.ran,
         )
 
 
 def _probe(tasks: Sequence[ObservedTask]) -> ProbeStatus | None:
-    """Return what the first running task tells of the program."""
+    """Return the first running task's facts about the program."""
     return next((task.probe for task in tasks if task.probe and task.running), None)
 
 
@@ -159,7 +167,7 @@ def _local_steps(tasks: Sequence[ObservedTask]) -> int:
 def _as_of_now(
     subjects: dict[str, SubjectSummary], tasks: Sequence[ObservedTask], trains: bool, now: float
 ) -> dict[str, SubjectSummary]:
-    """Return the summaries; those of subjects that make no steps now without their times."""
+    """Return the summaries; subjects that make no steps now lose their times."""
     gone = {task.name for task in tasks if not (trains and task.running) or task.is_silent(now)}
     if not gone:
         return subjects

@@ -1,4 +1,4 @@
-"""Kinds of findings: one row for each, which everything reads that treats kinds differently.
+"""Kinds of findings: one row for each kind, read by all code that treats kinds differently.
 
 A field that is None has its reason in the row. docs/reference/diagnoses.md tells when each kind is reported.
 """
@@ -13,14 +13,14 @@ from tfscale.console.analysis import first_steps
 from tfscale.core.records.diagnosis import Diagnosis
 
 FirstStep = str | Callable[[Diagnosis], str | None]
-"""The same words for every finding of a kind, or a function of the finding."""
+"""Words for every finding of a kind, or a function from the finding to its words."""
 
 
 class Group(StrEnum):
     """Part of the cluster's work that a finding is about."""
 
     PACE = "pace"
-    """How fast a cluster trains: nothing of it is told while the cluster does not train."""
+    """How fast a cluster trains: no such finding holds while the cluster does not train."""
     STANDSTILL = "standstill"
     """A task keeps all others from making steps."""
     PROCESS = "process"
@@ -37,18 +37,29 @@ class Charge(StrEnum):
     """Time that a finding is charged with."""
 
     STANDSTILL = "standstill"
-    """All time without a step: the bucket of goodput has the same name, as the next two."""
+    """All time without a step. The bucket of goodput has the same name, as for the next two members."""
     RECOVERY = "recovery"
     START = "start"
     JOINT_SHARE = "joint share"
-    """The finding's part of what all stragglers cost together."""
+    """The finding's part of the joint cost of all stragglers."""
+    WORTHLESS = "worthless"
+    """All time in which steps are made, since no step is worth anything."""
     SHARE = "share"
     """The share of the time in the finding's evidence (`cost`)."""
 
 
 _STOPPING = (Charge.STANDSTILL, Charge.RECOVERY, Charge.START)
-NOT_JUDGED = "not_judged_beside"
-"""Evidence of a finding that ended while it held, because beside a finding of this kind it is not judged."""
+NOT_JUDGED = "not_judged"
+"""Evidence of a finding that ended only because it is not judged any longer: the reason, a key of `NOT_JUDGED_WHY`."""
+NOT_JUDGED_WHY = {
+    "straggler": "not judged beside a straggler",
+    "slow_link": "not judged beside a slow link",
+    "still": "not judged while no step is made",
+    "starting": "not judged before the first step",
+    "unknown": "not judged while nobody who trains is heard",
+    "ended": "the training has ended",
+}
+"""Words for each reason: a kind of findings, or a condition of the cluster in which its pace is not judged."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -61,7 +72,7 @@ class FindingKind:
     group: Group
     charges: Charge | None
     forbids_restart: bool
-    """True where no slow worker is restarted beside this finding: it holds the worker up, or explains more."""
+    """True where no slow worker is restarted beside this finding, which holds the worker up or explains more."""
     is_over: str | None
     """Words for the end of such a finding in the events."""
     first_step: FirstStep | None
@@ -69,19 +80,19 @@ class FindingKind:
     nouns: tuple[str, str] | None = None
     """Singular and plural name in the verdict of a report; None where the kind is charged with nothing."""
     info_is_calm: bool = False
-    """True where a finding of severity `info` is no trouble: a cluster in which nothing else is found is healthy."""
+    """True where a finding of severity `info` is no trouble: a cluster with only such findings is healthy."""
     costs_all: bool = False
-    """True where no step that is made beside such a finding is worth anything, or nobody knows which is."""
-    yields_to_stragglers: bool = False
-    """True where such a finding is not judged beside a straggler: it ends then without being over."""
+    """True where every step beside such a finding is worthless, or nobody knows which steps are."""
+    yields_to: tuple[str, ...] = ()
+    """Kinds beside which such a finding is not judged: it ends then without being over."""
     tells_who_ended: bool = False
-    """True where the sentence names all tasks that ended of it."""
+    """True where the sentence names all tasks that the finding has ended."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Reason for each field that is None, by the field's name."""
 
     @property
     def stops_training(self) -> bool:
-        """True where a cluster that makes no step stands still because of such a finding."""
+        """True where such a finding explains why a cluster makes no step."""
         return self.charges in _STOPPING
 
 
@@ -151,9 +162,10 @@ KINDS = (
         },
     ),
     FindingKind(
-        name="not_finite", group=Group.LEARNING, charges=None, forbids_restart=True,
+        name="not_finite", group=Group.LEARNING, charges=Charge.WORTHLESS, forbids_restart=True,
+        nouns=("loss that is no number", "losses that are no number"),
         is_over="loss and gradients are numbers again, or it was restarted", costs_all=True,
-        first_step=first_steps.about_not_finite, gaps=_without_cost(),
+        first_step=first_steps.about_not_finite,
     ),
     FindingKind(
         name="empty_batches", group=Group.LEARNING, charges=None, forbids_restart=True,
@@ -194,11 +206,11 @@ KINDS = (
     FindingKind(
         name="imbalance", group=Group.PACE, charges=Charge.SHARE, forbids_restart=False,
         nouns=("spell of uneven work", "spells of uneven work"), is_over="the work is even again",
-        first_step=first_steps.about_imbalance, yields_to_stragglers=True,
+        first_step=first_steps.about_imbalance, yields_to=("straggler",),
     ),
     FindingKind(
         name="saturation", group=Group.PACE, charges=None, forbids_restart=False, is_over="no longer at this limit",
-        first_step=first_steps.about_limit, info_is_calm=True, yields_to_stragglers=True,
+        first_step=first_steps.about_limit, info_is_calm=True, yields_to=("straggler", "slow_link"),
         gaps={"charges": "some resource limits every cluster; what another one would gain is told as a remedy"},
     ),
     FindingKind(
@@ -210,14 +222,14 @@ KINDS = (
         },
     ),
 )  # fmt: skip
-"""All kinds, causes before effects: of two findings that are equal otherwise the earlier kind is told first."""
+"""All kinds, causes before effects: of two otherwise equal findings the earlier kind comes first."""
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _RANKS = {kind.name: rank for rank, kind in enumerate(KINDS)}
 
 
 def kind_of(diagnosis: Diagnosis) -> FindingKind:
-    """Return the row of a diagnosis; of a kind that has none, as in a recording of a later version, a neutral one."""
+    """Return the row of a diagnosis; a neutral row for an unknown kind, as in a recording of a later version."""
     return _BY_NAME.get(diagnosis.kind) or _unknown(diagnosis.kind)
 
 
@@ -227,7 +239,7 @@ def rank_of(diagnosis: Diagnosis) -> int:
 
 
 def first_step(diagnosis: Diagnosis) -> str | None:
-    """Return the first thing to do about a finding; None where its sentence holds it already."""
+    """Return the first thing to do about a finding; None where its sentence contains it already."""
     step = kind_of(diagnosis).first_step
     return step(diagnosis) if callable(step) else step
 

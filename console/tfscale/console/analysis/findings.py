@@ -13,10 +13,11 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
+_STANDING = ("still", "hang")
 _LEAST_COSTS = {"info": 0.0, "warning": 0.03, "serious": 0.25, "critical": 0.5}
-"""Share of the time that a straggler of each severity costs at least: 3 % to be named at all, a quarter and a half by
-the levels of `straggler_rule.severity_of` (1.33 and 2.0 times as long). A finding whose cost is not known takes the
-place of such a straggler: above one that costs less, below one that is known to cost more."""
+"""Least share of the time that a straggler of each severity costs: 3 % to be named at all, a quarter and a half by
+the levels of `straggler_rule.severity_of` (1.33 and 2.0 times as long). A finding of unknown cost takes the place of
+such a straggler: above a finding that costs less, below a finding that costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class SubjectSummary:
     compute: float | None = None
     reduce: float | None = None
     wait: float | None = None
-    """The part of `reduce` in which it waited for a slower subject."""
+    """Part of `reduce` in which the subject waited for a slower subject."""
     lag: float | None = None
     """Time from leaving one all-reduce to entering the next: update + host + input + compute."""
     ratio: float | None = None
@@ -47,7 +48,8 @@ class Findings:
     """The result of one evaluation of the cluster."""
 
     diagnoses: tuple[Diagnosis, ...] = ()
-    """All open diagnoses, and those that ended since the last evaluation; what costs most now first (`by_cost`)."""
+    """All open diagnoses, and those that ended since the last evaluation; the highest present cost first
+    (`by_cost`)."""
     headline: str = ""
     """The sentence for the top line of every screen."""
     step_time: float | None = None
@@ -61,35 +63,49 @@ class Findings:
     """Median seconds of a step that the network takes from every worker."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of the run so far by bucket of its goodput; empty before anything started."""
+    """Seconds of the run so far by bucket of its goodput, up to when a task ran last; empty before anything started."""
+    ran: float = 0.0
+    """Newest time at which a task ran, Unix seconds; 0 before."""
     local_steps: int = 1
-    """Steps of the program that are one step here, from one all-reduce to the next (local SGD)."""
+    """Steps of the program in one step from one all-reduce to the next (local SGD)."""
     condition: ClusterCondition = field(default_factory=ClusterCondition)
     short_history: ShortHistory | None = None
-    """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
+    """Known history of the steps while it is too short to name a straggler; None where it is long enough."""
     suspect: Suspect | None = None
-    """The subject that looks slow, beside a headline that does not name it: no diagnosis, and shown in grey."""
+    """Subject that looks slow while the headline does not name it: no diagnosis, and shown in grey."""
     top: Diagnosis | None = None
-    """The open diagnosis that the headline quotes; None where it is about something else."""
+    """Open diagnosis that the headline quotes; None where it quotes none."""
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:
     """Decide whether a diagnosis is no trouble.
 
-    That is a limit of a cluster that is used well, other work than before, or what a restart has cost and gained.
+    Such are a limit of a cluster that is used well, other work than before, and the cost and gain of a restart.
     """
     return diagnosis.severity == "info" and kind_of(diagnosis).info_is_calm
 
 
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
-    """Decide whether a stillness has ended because a hang among `diagnoses` goes on with it."""
+    """Decide whether a stillness has ended because a hang among `diagnoses` continues it."""
     if diagnosis.kind != "still" or diagnosis.end is None:
         return False
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
+def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
+    """Decide whether a stillness or a hang has ended only because the other of both kinds goes on with it."""
+    if diagnosis.kind not in _STANDING or diagnosis.end is None:
+        return False
+    return any(
+        each.kind in _STANDING
+        and each.end is None
+        and (each.subject, each.begin) == (diagnosis.subject, diagnosis.begin)
+        for each in diagnoses
+    )
+
+
 def sentence_key(diagnosis: Diagnosis) -> tuple[object, ...]:
-    """Return a key that findings have in common which share one sentence, as several stragglers do."""
+    """Return a key that is equal for findings that share one sentence, as several stragglers do."""
     return diagnosis.kind, diagnosis.together or (diagnosis.subject, diagnosis.begin)
 
 
@@ -102,9 +118,9 @@ def one_each(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
 
 
 def loss_of(diagnosis: Diagnosis) -> float | None:
-    """Return the share of the cluster's time that a finding costs, as its sentence tells it; None where it tells none.
+    """Return the share of the cluster's time that a finding's sentence quotes as its cost; None without one.
 
-    That of a straggler is what all of them cost together.
+    Stragglers quote the cost of all stragglers together.
     """
     slowdown = diagnosis.number("slowdown") if kind_of(diagnosis).charges is Charge.JOINT_SHARE else None
     cost = 1 - 1 / max(slowdown, 1.0) if slowdown else diagnosis.number("cost")
@@ -112,9 +128,9 @@ def loss_of(diagnosis: Diagnosis) -> float | None:
 
 
 def cost_now(diagnosis: Diagnosis, trains: bool) -> float:
-    """Return the share of the cluster's time that a finding costs; where unknown, the least that its severity means.
+    """Return the share of the cluster's time that a finding costs; where unknown, the least of its severity.
 
-    All of it while the cluster does not train for such a finding, or where the steps that it makes are worth nothing.
+    The share is 1 while the finding keeps the cluster from training, or makes all its steps worthless.
     """
     kind = kind_of(diagnosis)
     if kind.costs_all or (kind.stops_training and not trains):
@@ -126,7 +142,7 @@ def cost_now(diagnosis: Diagnosis, trains: bool) -> float:
 def by_cost(diagnosis: Diagnosis, trains: bool) -> tuple[bool, float, int, int, float]:
     """Return a sort key: open before ended, then the cost in whole percents, then the severity, causes before effects.
 
-    Whole percents, as sentences tell them: noise of the rest does not exchange two findings.
+    Percents are whole, as in sentences: noise below one percent does not exchange two findings.
     """
     is_over, severity, rank, begin = by_severity(diagnosis)
     return is_over, -round(cost_now(diagnosis, trains), 2), severity, rank, begin

@@ -1,6 +1,6 @@
-"""First steps: what to do first about a finding whose cause, phase or end decides it.
+"""First steps: the first thing to do about a finding whose cause, phase or end decides it.
 
-A first step that is the same for every finding of a kind stands in the row of the kind, in `finding_kinds.py`.
+A first step for every finding of a kind stands in the row of the kind, in `finding_kinds.py`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _BY_PAUSING_PHASE: Mapping[str, str] = {
 
 
 def about_straggler(straggler: Diagnosis) -> str | None:
-    """Return what to look at, by the cause of a straggler, else by the phase in which it loses most."""
+    """Return what to look at by the cause of a straggler, else by the phase of its largest loss."""
     evidence = straggler.evidence
     if evidence.get("suspected") == TWO_KINDS and evidence.get("cause") in ("unknown", "device"):
         return "compare their hosts with the others' (nvidia-smi, lscpu); give each worker a batch by its speed"
@@ -88,7 +88,7 @@ def about_pauses(pauses: Diagnosis) -> str | None:
 
 
 def about_slowdown(slowdown: Diagnosis) -> str | None:
-    """Return what explains slower steps of all; None where the program does other work than before."""
+    """Return what explains slower steps of all workers; None where the program does other work than before."""
     if slowdown.severity == "info":
         return None
     if slowdown.evidence.get("changed"):
@@ -97,33 +97,33 @@ def about_slowdown(slowdown: Diagnosis) -> str | None:
 
 
 def about_imbalance(imbalance: Diagnosis) -> str | None:
-    """Return what makes the work even, by the phase that is uneven; of mostly one subject, what to look at there."""
+    """Return what makes the uneven phase even; where one subject has most of the work, what to look at there."""
     if "mostly" in imbalance.evidence:
         return _BY_PHASE.get(_text(imbalance.evidence.get("phase")))
     return _BY_UNEVEN_PHASE.get(_text(imbalance.evidence.get("phase")))
 
 
 def about_limit(limit: Diagnosis) -> str | None:
-    """Return the remedies of a limit after the first, which its sentence holds."""
+    """Return the remedies of a limit except the first, which its sentence contains."""
     return "; or ".join(map(str, limit.remedies[1:])) or None
 
 
 def about_not_finite(lost: Diagnosis) -> str:
-    """Return what to do about a loss that is no number: look at the batch where a single worker had it first."""
+    """Return what to do about a loss that is not finite: look at the batch where a single worker had it first."""
     if lost.evidence.get("whose") == "one":
         return f"look at the batch that {lost.subject} had in this step; restart from a checkpoint before"
     return "lower the learning rate or clip gradients; restart from a checkpoint before"
 
 
 def about_blocked(blocked: Diagnosis) -> str:
-    """Return what lets the threads of a process go on: its container, or the disk that does not answer."""
+    """Return what frees a process's blocked threads: its container, or the disk that does not answer."""
     if blocked.evidence.get("place") == CONTAINER:
         return "let its container go on (docker unpause, its cgroup's freezer): others give it up in some 10 s"
     return "see whether its disks and file servers answer (dmesg, ls); such a process cannot be killed"
 
 
 def about_unreachable(unreachable: Diagnosis) -> str:
-    """Return how the console gets an agent back, by what the other agents tell about it."""
+    """Return how the console gets an agent back, by the other agents' reports about it."""
     match unreachable.evidence.get("agent"):
         case agent if agent == NEVER_HEARD:
             return "start the agent on its host: the others wait for its task"
@@ -133,12 +133,12 @@ def about_unreachable(unreachable: Diagnosis) -> str:
 
 
 def about_hang(hang: Diagnosis) -> str | None:
-    """Return what to do about the task that keeps the others waiting, by what its process does."""
+    """Return what to do about the late task, by its process's doing."""
     return _about_stillness(hang.kind, hang.subject, _text(hang.evidence.get("doing")))
 
 
 def still_advice(still: Stillness) -> str | None:
-    """Return the first thing to do about a stillness that is no event yet."""
+    """Return the first thing to do about a stillness too short to be an event."""
     if still.is_expected:
         return None
     subject, does = next(((name, each.kind) for name, each in still.late.items()), (CLUSTER, ""))
@@ -146,7 +146,7 @@ def still_advice(still: Stillness) -> str | None:
 
 
 def _about_stillness(kind: str, subject: str, does: str) -> str | None:
-    """Return what to do about a task that keeps the others waiting, by what its process does."""
+    """Return what to do about a late task, by its process's doing."""
     if does in _BY_DOING:
         return _BY_DOING[does]
     if does in _NO_TROUBLE:
@@ -158,7 +158,7 @@ def _about_stillness(kind: str, subject: str, does: str) -> str | None:
 
 
 def about_crash(crash: Diagnosis) -> str:
-    """Return what to do before a restart, by the reason of a crash, else by how the process ended."""
+    """Return what to do before a restart, by the reason of a crash, else by the process's end."""
     reason = crash.evidence.get("reason")
     if isinstance(reason, str) and reason in _BY_END:
         return _BY_END[reason]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -20,18 +20,18 @@ from tfscale.core.records.task_status import Exit
 from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
 _CONSPICUOUS = 1.5
-"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps
-differ by a third by noise alone, and `healthy` beside a worker of half the speed would be read as false."""
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps differ by a
+third by noise alone, and `healthy` beside a worker of half the speed would be false."""
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
 
 def quoted(
     diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], condition: ClusterCondition
 ) -> Diagnosis | None:
-    """Return the open diagnosis, of those in the order of their weight, that the headline quotes; None where none is.
+    """Return the first open diagnosis, in the order of their weight, that the headline quotes; None without one.
 
-    Limits of a cluster that is used well and the like are no trouble. Of a cluster that makes no step nothing is said
-    about its pace, and a stillness is told unless a diagnosis explains it.
+    Calm diagnoses are not quoted. For a cluster without steps no diagnosis about the pace is quoted, and a stillness is
+    quoted unless a diagnosis explains it.
     """
     names = {task.name: task for task in tasks}
     candidates = [
@@ -56,7 +56,7 @@ def headline(
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
-    drop: Drop | None = None,
+    drop: Callable[[], Drop | None] = lambda: None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -69,7 +69,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
-        drop: how much faster the cluster was within the last minute, where that is a lot.
+        drop: function that returns how much faster the cluster was within the last minute, None where it was not.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
@@ -79,35 +79,35 @@ def headline(
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
-        if drop is None or manner:
+        if manner or (faster := drop()) is None:
             return unnamed + manner
-        slower = f"{times(drop.times)} as fast up to {clock(drop.until)}"
+        slower = f"{times(faster.times)} as fast up to {clock(faster.until)}"
         return f"{unnamed.removeprefix(_HEALTHY).removesuffix(_NOBODY)}; {slower}"
     return _waiting(tasks, condition)
 
 
 def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
-    """Decide whether a crash is one of before: it is told once, also where the task runs again by then."""
+    """Decide whether a crash lies in the past: it is quoted once, even if the task runs again by then."""
     if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
         return False
     return task.status.started is not None and task.status.started > diagnosis.begin
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
-    """Say what takes most of the time of a healthy cluster, where it is not the steps."""
+    """Return the words for what takes most of the time of a healthy cluster besides the steps."""
     limits = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
     return next((f"; {each.statement or each.sentence}" for each in limits), "")
 
 
 def all_ended(exits: Sequence[Exit]) -> str:
-    """Say how all tasks have ended. Those that only served a task that exited with 0 were asked to end after it."""
+    """Return how all tasks have ended. Tasks that only served a task that exited with 0 were asked to end after it."""
     if not all(end.well for end in exits):
         return "all tasks have ended"
     return "all tasks have ended well" if any(end.code == 0 for end in exits) else "all tasks have ended as asked"
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
-    """Return a sentence about agents that do not answer, or tasks that have ended; None where there are none."""
+    """Return a sentence about silent agents or ended tasks; None without any."""
     unreachable = [task.name for task in tasks if not task.up]
     if unreachable:
         return no_contact(unreachable)
@@ -134,7 +134,7 @@ def _unnamed(
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
 ) -> str:
-    """Say how a cluster trains of which nothing bad is known: healthy, where enough is known for that."""
+    """Return the pace of a cluster without a known fault: healthy, where enough is known."""
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
         working = sum(worker.finished > 0 for worker in coordinator.workers)
@@ -159,7 +159,7 @@ def _unnamed(
 
 
 def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> str | None:
-    """Return the task whose newest steps are so slow that the headline of an unjudged cluster names it; None: none."""
+    """Return the task so slow that the headline of an unjudged cluster names it; None without one."""
     slowest = max((task.name for task in tasks), key=lambda name: ratios.get(name, 0.0), default=None)
     return slowest if slowest is not None and ratios.get(slowest, 0.0) >= _CONSPICUOUS else None
 
@@ -176,7 +176,7 @@ def _too_short(short: ShortHistory) -> str:
 
 
 def _all_reduces(probe: ProbeStatus | None) -> str:
-    """Say where a step is not one batch and one all-reduce."""
+    """Return the words for steps that are not one batch and one all-reduce."""
     if probe is not None and probe.local_steps:
         return f", 1 all-reduce in {probe.local_steps} steps"
     return f", 1 all-reduce for {probe.micro_batches} micro-batches" if probe and probe.micro_batches else ""

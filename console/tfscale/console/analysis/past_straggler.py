@@ -1,4 +1,4 @@
-"""Stragglers that are over: told in the past tense, from all that was measured while they were open."""
+"""Past stragglers: told in the past tense, from all measurements while they were open."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, duration, listing, times
 
 _WORSE = 1.25
-"""Worst over mean ratio from which on the worst is told, too: below, both would read as the same number twice."""
+"""Worst over mean ratio from which on the worst is also told: below, both would read as the same number twice."""
 
 
 @dataclass(slots=True)
 class _PhaseRatios:
-    """Sum and maximum of the factors that were told of one phase."""
+    """Sum and maximum of the quoted factors of one phase."""
 
     count: int = 0
     total: float = 0.0
@@ -44,7 +44,7 @@ class PastStraggler:
     _causes: Counter[str] = field(default_factory=Counter)
 
     def add(self, straggler: Diagnosis) -> None:
-        """Take in the straggler as it is found now."""
+        """Add the straggler's present figures."""
         ratio, cost = straggler.number("ratio") or 1.0, loss_of(straggler) or 0.0
         self.evaluations += 1
         self.worst_cost = max(self.worst_cost, cost)
@@ -56,9 +56,9 @@ class PastStraggler:
         self._causes[str(straggler.evidence.get("cause", "unknown"))] += 1
 
     def over(self, last: Diagnosis, end: float) -> Diagnosis:
-        """Return the straggler that was open up to `end`, with the figures of all that time.
+        """Return the straggler that was open up to `end`, with its figures over all that time.
 
-        `last` is how it was found last; its sentence is left to `told`.
+        `last` is its last diagnosis; `past_tense` writes the sentence.
         """
         cost, phase = self._costs / self.evaluations, self._phases.most_common(1)[0][0]
         told = self._phase_ratios.get(phase)
@@ -76,13 +76,13 @@ class PastStraggler:
         return replace(last, end=end, evidence=evidence)
 
     def _usual_cause(self, phase: str) -> str:
-        """Return the cause that was found most often, unknown only where no other was that this phase allows."""
+        """Return the most frequent cause; unknown only where no other known cause fits this phase."""
         others = {"unknown", *OF_ONE_PHASE} - {phase}
         return next((name for name, _ in self._causes.most_common() if name not in others), "unknown")
 
 
 def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
-    """Return stragglers that ended together, the newest first, with the sentence about what they were.
+    """Return stragglers that ended together, the newest first, with a sentence in the past tense.
 
     They ended by themselves (`recovered`), or because their tasks ended.
     """
@@ -98,7 +98,8 @@ def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phases else ""
     sentence = (
         f"{names_of(subjects)} {'was' if len(over) == 1 else 'were'} {_slower(over)} in "
-        f"{phases} for {duration(max(0.0, end - newest.begin))}{why}; the cluster lost {cost:.0%}{beside}"
+        f"{phases} for {'more than ' if newest.began_earlier else ''}{duration(max(0.0, end - newest.begin))}{why}; "
+        f"the cluster lost {cost:.0%}{beside}"
     )
     if recovered:
         sentence += f"; normal since {clock(end)}"
@@ -107,7 +108,7 @@ def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
 
 
 def _slower(over: Sequence[Diagnosis]) -> str:
-    """Return by how much these were slower in their phase, and at worst; without a factor where one says nothing."""
+    """Return by how much these were slower in their phase, and at worst; without a factor that says nothing."""
     ratios = [ratio for each in over if (ratio := each.number("phase_ratio")) is not None]
     if len(ratios) < len(over):
         return "slower"

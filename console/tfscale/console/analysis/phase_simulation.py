@@ -33,7 +33,7 @@ class Noise:
     memory: float = 0.0
     """Correlation of neighbouring steps (first-order autoregression), 0 for white noise."""
     bursts: float = 0.0
-    """Share of the time in which another process slows one worker down."""
+    """Share of the time in which another process slows a worker down."""
     burst_seconds: float = 3.0
     """Mean duration of a burst, seconds."""
     burst_ratio: float = 1.6

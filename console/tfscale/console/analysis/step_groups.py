@@ -1,4 +1,4 @@
-"""Groups of subjects that do equal work: workers, the replicas in them, asynchronous workers; and pipeline stages."""
+"""Groups of subjects with equal work: workers, their replicas, asynchronous workers; and pipeline stages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ class StepGroups(Detector):
         self._replicas = SynchronousSubjects(rule)
         self._asynchronous = AsynchronousWorkers(rule)
         self._stages = PipelineStages()
+        self._stood = False
+        """True from a standstill on up to the first step after it."""
 
     def observe(self, task: str, frame: Frame) -> None:
         """Put the steps of a frame into the groups of their subjects."""
+        if jump := self._tasks[task].clock_set:
+            for group in self._groups:
+                group.follow_clock(task, jump)
         self._workers.pauses.note_activities(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
@@ -42,7 +47,7 @@ class StepGroups(Detector):
                 (self._replicas if part else self._workers).table.add(batch)
 
     def judge(self, local_steps: int) -> StepView:
-        """Align the newest steps of each group, judge who straggles, and return the steps that are the cluster's."""
+        """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
         for group in self._groups:
             group.judge(self._tasks)
         main = self.main
@@ -56,21 +61,35 @@ class StepGroups(Detector):
             late=main.watch.named.late,
         )
 
-    def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
-        """Return the stragglers, imbalances and pauses of all groups, as they were judged."""
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return the stragglers, imbalances and pauses of all groups, by the last judgement.
+
+        A straggler ends with the last step before a standstill, and begins anew with the first step after it.
+        """
+        self._note_standstill(view)
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
-        return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
+        found = without_duplicates(workers, replicas, self._replicas.window.subjects) + self._asynchronous.diagnoses
+        resumed = self.main.watch.named.resumed
+        return [each for each in found if each.kind != "straggler" or not each.begin < resumed <= view.now]
+
+    def _note_standstill(self, view: ClusterView) -> None:
+        if not view.has_pace:
+            self._stood = True
+        elif self._stood and view.condition.resumed is not None:
+            self._stood = False
+            for group in self._groups:
+                group.watch.named.resumed = view.condition.resumed
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:
-        """The group whose steps are the cluster's."""
+        """Group whose steps are the cluster's."""
         if self._asynchronous:
             return self._asynchronous
         return self._workers if self._workers.table.subjects() else self._replicas
 
     @property
     def recovered(self) -> dict[str, float]:
-        """Time, Unix seconds, since which a straggler that has just ended is as fast as its peers, by subject."""
+        """Time, Unix seconds, since which a just ended straggler is as fast as its peers, by subject."""
         return {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
 
     @property
@@ -94,7 +113,7 @@ class StepGroups(Detector):
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
     """Return the diagnoses of tasks and of the replicas in them, each slowness once.
 
-    A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
+    A task with only slow replicas (of all `subjects`) is slow itself; otherwise the replica alone is named.
     """
     slow = {diagnosis.subject for diagnosis in replicas if diagnosis.kind == "straggler"}
     entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}

@@ -1,4 +1,4 @@
-"""File that keeps baselines over runs: docs/reference/diagnoses.md#slowdowns-of-all says what for."""
+"""File that keeps baselines over runs (docs/reference/diagnoses.md#slowdowns-of-all)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PATIENCE = 2.0
 
 
 class BaselineFile:
-    """Baselines in a file, which several consoles may share. What fails is told once, and the console goes on."""
+    """Baselines in a file that several consoles may share. A failure is told once, and the console goes on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class BaselineFile:
             ]
 
     def keep(self, baseline: Baseline) -> None:
-        """Keep this baseline, and write the file soon; of the baselines of an attempt the fastest stays."""
+        """Keep this baseline if it is the fastest of its attempt, and write the file soon."""
         with self._lock:
             self._own[baseline.attempt, baseline.facts.work] = baseline
         if self._is_usable and (self._writing is None or not self._writing.is_alive()):
@@ -113,7 +113,7 @@ class BaselineFile:
 
 
 def open_baselines(environment: Mapping[str, str]) -> BaselineFile | None:
-    """Return the file of this user, None on a machine that has no folder for it."""
+    """Return the file of this user, None on a machine without a folder for it."""
     folder = state_folder(environment)
     return BaselineFile(folder / NAME) if folder.is_absolute() else None
 
@@ -129,7 +129,7 @@ def fastest_of_each(baselines: Sequence[Baseline]) -> list[Baseline]:
 
 
 def bounded(baselines: Sequence[Baseline]) -> list[Baseline]:
-    """Return the newest baselines, as many as are kept, the oldest first."""
+    """Return the newest baselines up to the kept number, the oldest first."""
     kept: list[Baseline] = []
     number: dict[BaselineKey | None, int] = {}
     for each in sorted(baselines, key=lambda each: each.begin, reverse=True):
@@ -140,7 +140,7 @@ def bounded(baselines: Sequence[Baseline]) -> list[Baseline]:
 
 
 def _text(baselines: Sequence[Baseline]) -> str:
-    """Return the contents of the file, without the oldest where they are too long."""
+    """Return the contents of the file, without the oldest baselines if too long."""
     lines = [json.dumps(encode(each)) for each in baselines]
     size = sum(map(len, lines)) + 2 * len(lines)
     while lines and size > MOST_BYTES - 100:

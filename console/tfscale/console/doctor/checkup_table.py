@@ -77,7 +77,7 @@ def _facts(answer: Answer, found: Examination) -> dict[str, str]:
 
 
 def _reached(checkup: Checkup) -> dict[str, str]:
-    """Return `3 of 4`, the attempts to reach each task and its agent that succeeded; some attempts tell nothing."""
+    """Return `3 of 4`: the successful attempts to reach each task and its agent, without attempts that tell nothing."""
     examined = {str(task): found for task, found in checkup.examined.items()}
     tried: dict[str, list[bool]] = defaultdict(list)
     for contact in (each for contacts in checkup.contacts.values() for each in contacts):
@@ -87,7 +87,7 @@ def _reached(checkup: Checkup) -> dict[str, str]:
 
 
 def document(checkup: Checkup, faults: Sequence[Fault]) -> str:
-    """Return all that was found as one JSON object."""
+    """Return the whole checkup as one JSON object."""
     tasks: dict[str, Any] = {}
     for task, answer in checkup.answers.items():
         contacts = [asdict(each) for each in checkup.contacts.get(task, ())]

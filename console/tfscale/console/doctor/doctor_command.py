@@ -1,4 +1,4 @@
-"""`tfscale-console doctor`: looks at a cluster before a training starts, and names what would keep it from training."""
+"""`tfscale-console doctor`: looks at a cluster before a training starts, and names obstacles to training."""
 
 from __future__ import annotations
 

@@ -21,14 +21,16 @@ from tfscale.core.preflight.mesh import mesh_of, transfers_of
 _CONNECT = 5.0
 """Seconds for an agent's first answer."""
 _EXAMINE = 25.0
-"""Seconds for an examination: a Python has 10 to tell its versions, names and disks 5."""
+"""Seconds for an examination: a Python has 10 to report its versions, names and disks 5."""
 _REACH = 45.0
-"""Seconds for 128 tasks and their agents, of which none answers."""
+"""Seconds for 128 tasks and their agents without an answer."""
 _AT_ONCE = 128
-"""Agents that are asked at the same time: an agent is asked for a moment, this console for all of them."""
+"""Agents that are asked at the same time: one question takes an agent a moment, but this console answers all of
+them."""
 _CLOCK_TRIES = 3
+"""Readings of a clock, of which the quickest counts: one may be held up on its way."""
 _SENT_FOR = 1.0
-"""Seconds for which a host sends to another one."""
+"""Seconds for which one host sends to another."""
 
 
 class ExaminationRound:
@@ -41,7 +43,7 @@ class ExaminationRound:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def checkup(self, *, has_bandwidth: bool) -> Checkup:
-        """Ask all agents, some at the same time; an agent without an answer costs seconds, not the round."""
+        """Ask all agents, some at the same time; a silent agent costs seconds, not the round."""
         tasks, mesh = list(self._spec.tasks), mesh_of(self._spec, self._chance)
         async with contextlib.AsyncExitStack() as listening:
             asked = await asyncio.gather(*(self._examined(task, listening) for task in tasks))
@@ -71,7 +73,7 @@ class ExaminationRound:
         return Answer("", examination, description.run, description.host, clock, doubt)
 
     async def _clock(self, task: Task) -> tuple[float, float]:
-        """Return how far the host's clock is ahead, by the fastest of some round trips, and half of that trip."""
+        """Return how far the host's clock is ahead, by the fastest of some round trips, and half of its time."""
         tries: list[tuple[float, float]] = []
         for _ in range(_CLOCK_TRIES):
             begin = time.time()

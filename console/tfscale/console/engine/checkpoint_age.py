@@ -10,7 +10,7 @@ from tfscale.core.cluster.task import Task
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
-    """Return the seconds since the newest checkpoint of the group that wrote none for longest; None if one is unknown.
+    """Return the age of the newest checkpoint, seconds, of the group without one for longest; None if one is unknown.
 
     Each element of `trainings` is a group of tasks that train together. Ages are by the clock of the task's host.
     """

@@ -15,12 +15,13 @@ from tfscale.console.engine.source import Source
 from tfscale.console.engine.state import ClusterState
 
 _BUNCH = 32
+"""Events between two turns of the event loop: a key waits for one bunch at most."""
 _QUICK = 0.004
-"""Seconds that a diagnosis may hold up the keyboard. After a longer one the next runs in a thread."""
+"""Seconds that a diagnosis may delay a key. After a longer one the next runs in a thread."""
 
 
 class EngineListener(Protocol):
-    """Receiver of every event, after it was folded, and of every snapshot."""
+    """Receiver of every event, once the state has it, and of every snapshot."""
 
     def event_folded(self, event: Event) -> None: ...
     def snapshot_taken(self, snapshot: Snapshot) -> None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.analysis.finding_kinds import NOT_JUDGED, kind_of
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED, NOT_JUDGED_WHY, kind_of
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
@@ -26,14 +26,14 @@ def status_text(status: TaskStatus) -> str:
 def end_text(diagnosis: Diagnosis) -> str:
     """Return the end of a diagnosis as one line: the state that holds again, and how long it did not hold.
 
-    Of a diagnosis that is not judged any longer nobody knows whether that state holds. The sentence of a straggler that
-    has ended tells what it was, and that of a restart what it has cost and gained.
+    For a diagnosis that is no longer judged, nobody knows whether that state holds. An ended straggler's sentence says
+    what it was, a restart's its cost and gain.
     """
     if (is_over := kind_of(diagnosis).is_over) is None:
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
-    if (other := diagnosis.evidence.get(NOT_JUDGED)) is not None:
-        return f"not judged beside a {other}, after {lasted}"
+    if (reason := diagnosis.evidence.get(NOT_JUDGED)) is not None:
+        return f"{NOT_JUDGED_WHY[str(reason)]}, after {lasted}"
     return f"{is_over}, after {lasted}"
 
 

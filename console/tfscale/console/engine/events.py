@@ -22,19 +22,19 @@ class LinkState(StrEnum):
     DOWN = "down"
     """The agent does not answer, or fell silent; the connection is tried again."""
     LEFT = "left"
-    """The agent was asked to leave its task to the next one; tried again."""
+    """The agent was asked to leave its task to the next agent; it is tried again."""
     MOVED = "moved"
-    """State of a link whose agent goes on with another task, since tasks were placed anew; it is tried again."""
+    """The agent goes on with another task, since tasks were placed anew; it is tried again."""
     REFUSED = "refused"
     """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"
-    """The agent speaks another schema than this console; tried again, seldom."""
+    """The agent speaks another schema than this console; it is tried again, seldom."""
     VACANT = "vacant"
     """No agent holds the task: the gang trains with fewer workers."""
 
 
 def link_state(name: str) -> LinkState:
-    """Return the state of this name; a name that only a newer console knows is DOWN, with a reason of its own."""
+    """Return the state of this name; DOWN, with a reason of its own, for a name of a newer console."""
     return LinkState(name) if name in set(LinkState) else LinkState.DOWN
 
 
@@ -46,7 +46,7 @@ class FrameArrived:
     task: Task
     frame: Frame
     message: bytes | None = field(default=None, compare=False, repr=False)
-    """The frame's bytes as received, None where it did not travel. A recording writes them without encoding."""
+    """The frame's bytes as received, for a recording without encoding; None for a frame that was not received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class AgentDescribed:
 
 @dataclass(frozen=True, slots=True)
 class LinkChanged:
-    """Change of the connection to the task's agent, or of the reason why it is down."""
+    """Change of the connection to the task's agent, or of the reason for its loss."""
 
     at: float
     task: Task
@@ -84,7 +84,7 @@ class CommandProgressed:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTold:
-    """Word of this console on a policy that it carries out: why a task is left, or not restarted again."""
+    """Sentence of this console about a policy that it carries out: why a task is left, or not restarted again."""
 
     at: float
     task: Task
@@ -93,7 +93,7 @@ class PolicyTold:
 
 @dataclass(frozen=True, slots=True)
 class MilestoneTold:
-    """Milestone of before the first frame of a task's agent, which remembers it; its own time is the agent host's."""
+    """Milestone from before the first frame of a task's agent; its own time is the agent host's."""
 
     at: float
     task: Task
@@ -114,7 +114,7 @@ class Profile:
 class SecondPassed:
     """End of a second: the events before it are diagnosed now.
 
-    It is recorded like other events, so that a replay diagnoses at the same times, from the same events.
+    A recording keeps it, so that a replay diagnoses the same events at the same times.
     """
 
     at: float
@@ -122,7 +122,7 @@ class SecondPassed:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """Jump of a replay to another time: everything folded so far is void."""
+    """Jump of a replay to another time: the state so far is void."""
 
     at: float
 

@@ -15,7 +15,7 @@ INBOX_LIMIT = 8192
 class Inbox:
     """Bounded queue of events. Beyond `limit` it drops the oldest frame and counts it, never another event.
 
-    `tap` is called with every event when it arrives, also with one that is dropped later.
+    `tap` is called with every event on arrival, also with one that is dropped later.
     """
 
     def __init__(self, limit: int = INBOX_LIMIT, tap: Callable[[Event], None] | None = None) -> None:
@@ -37,7 +37,7 @@ class Inbox:
         self._filled.set()
 
     async def wait(self) -> None:
-        """Return when there is an event to take, or the inbox is closed. The events taken before count as done."""
+        """Return when an event waits, or the inbox is closed. The events taken before count as done."""
         self._in_hand = 0
         self._taken.set()
         await self._filled.wait()
@@ -57,7 +57,7 @@ class Inbox:
         self._filled.set()
 
     async def room(self, left: int = INBOX_LIMIT // 2) -> None:
-        """Return when at most `left` events wait or are in hand: for a source that can hold back its events."""
+        """Return when at most `left` events wait or are in work: for a source that can hold back its events."""
         while len(self._events) + self._in_hand > left:
             self._taken.clear()
             await self._taken.wait()

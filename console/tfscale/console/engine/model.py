@@ -39,7 +39,7 @@ class TaskView:
     """Newest frame, without its steps."""
     summary: SubjectSummary | None = None
     replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
-    """Summaries by subject, of a task whose replicas are measured one by one."""
+    """Summaries by subject, of a task with replicas that are measured one by one."""
     stages: Mapping[str, SubjectSummary] = field(default_factory=dict)
     """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
@@ -59,7 +59,7 @@ class TaskView:
 
     @property
     def techniques(self) -> tuple[str, ...]:
-        """Sentences about what makes its steps other than plain ones, as the probe has counted."""
+        """Sentences about what makes its steps other than plain steps, from the probe's counts."""
         probe = self.frame.probe if self.frame else None
         return tuple(technique_words(probe)) if probe else ()
 
@@ -79,7 +79,7 @@ class TaskView:
 
     @property
     def is_over(self) -> bool:
-        """True if nothing of the task runs, by its newest news: it has ended, or was lost."""
+        """True if no process of the task runs, by its newest news: it has ended, or was lost."""
         return self.status is not None and self.status.state in (TaskState.EXITED, TaskState.LOST)
 
     @property
@@ -100,11 +100,11 @@ class TimelineEntry:
     kind: str = ""
     """Kind of the diagnosis; else `task`, `agent`, `placement`, `command` or `policy`."""
     diagnosis: Diagnosis | None = None
-    """The diagnosis as it was then."""
+    """The diagnosis at that time."""
 
 
 OUTDATED = 3.0
-"""Age of a snapshot from which on its headline is not told as now."""
+"""Age of a snapshot from which on its headline no longer counts as present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Snapshot:
     """The whole cluster at one time. Screens and exports read nothing else."""
 
     at: float
-    """Unix seconds of the moment that it is of."""
+    """Unix seconds of the snapshot's moment."""
     run: str
     strategy: str | None
     generation: int | None
@@ -129,7 +129,7 @@ class Snapshot:
     age: float = 0.0
     """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
     history: History | None = field(default=None, compare=False, repr=False)
-    """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
+    """Seconds and steps before `at`. Later snapshots share the object; reading changes nothing."""
 
     @property
     def is_outdated(self) -> bool:

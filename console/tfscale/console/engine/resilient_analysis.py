@@ -14,7 +14,7 @@ from tfscale.core.records.frame import Description, Frame
 class ResilientAnalysis:
     """Analysis of a live console. `report` gets one line for each failure that differs from those before.
 
-    While the analysis fails nothing is diagnosed; earlier findings may be outdated, and are not shown.
+    After a failure there is no diagnosis: earlier findings may be outdated, and are not shown.
     """
 
     def __init__(self, analysis: Analysis, report: Callable[[str], None]) -> None:

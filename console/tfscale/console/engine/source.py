@@ -12,7 +12,7 @@ class Source(Protocol):
     """Source of the events of a cluster."""
 
     is_live: bool
-    """True where its events happen now, and `now` is a clock: a moment before `now` is past."""
+    """True where its events happen now, and `now` is a clock."""
 
     @property
     def spec(self) -> ClusterSpec:

@@ -1,4 +1,4 @@
-"""The fold: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
+"""State of the cluster: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.analysis.condition.process_doing import Doing
-from tfscale.console.analysis.findings import Findings, SubjectSummary, has_become_a_hang, sentence_key
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED
+from tfscale.console.analysis.findings import Findings, SubjectSummary, goes_on, sentence_key
 from tfscale.console.analysis.steps.pipeline_stages import is_stage
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
@@ -80,7 +81,7 @@ class ClusterState:
         return frozenset(task for task in self._placement.seats if task.role in training)
 
     def fold(self, event: Event) -> None:
-        """Take in one event. Every event is folded exactly once, in order of arrival."""
+        """Take in one event. Every event comes exactly once, in order of arrival."""
         match event:
             case FrameArrived():
                 self._fold_frame(event)
@@ -142,7 +143,7 @@ class ClusterState:
         )
 
     def _record_placement(self, text: str, at: float) -> None:
-        """Record the placement that an agent names, if it is the newest, and an event for each change."""
+        """Take in the placement that an agent names, if it is the newest, with an event for each change."""
         if not text or text == self._newest_placement:
             return
         self._newest_placement = text
@@ -180,7 +181,7 @@ class ClusterState:
         record.frame = frame.with_steps(())
 
     def _fold_milestone(self, task: Task, milestone: Milestone) -> None:
-        """Write down what happened before the first frame: it is told, and not judged."""
+        """Write down an event from before the first frame: it is shown, and not judged."""
         record = self._records[task]
         before, record.milestone = record.milestone, milestone
         self._add_status(task, before.status if before else None, milestone.status, milestone.at)
@@ -195,8 +196,10 @@ class ClusterState:
     def _add_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
-            if after.reason not in ("", before.reason):  # what becomes of a task that has ended
-                self._add_entry(at, "warning", str(task), after.reason, "task")
+            if after.reason not in ("", before.reason):
+                # What becomes of a task that has ended, or what an order has done to one that goes on.
+                is_over = after.state in (TaskState.EXITED, TaskState.LOST)
+                self._add_entry(at, "warning" if is_over else "info", str(task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
@@ -235,7 +238,7 @@ class ClusterState:
             before = self._open.get(key)
             if before is None or _news_in(before) != _news_in(diagnosis):
                 changes.append(diagnosis)
-            is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
+            is_over = diagnosis.end is not None and not goes_on(diagnosis, findings.diagnoses)
             is_noted = before is None or before.severity != diagnosis.severity or is_over
             if is_noted and sentence_key(diagnosis) not in noted:
                 self._add_diagnosis(diagnosis, now)
@@ -249,7 +252,8 @@ class ClusterState:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
         # What a restart has cost and gained is news once it is measured, and neither good nor bad.
         if diagnosis.end is not None and diagnosis.kind != "restart":
-            at, severity, text = diagnosis.end, "good", end_text(diagnosis)
+            severity = "info" if NOT_JUDGED in diagnosis.evidence else "good"
+            at, text = diagnosis.end, end_text(diagnosis)
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
@@ -289,7 +293,7 @@ class _TaskRecord:
     description: Description | None = None
     frame: Frame | None = None
     milestone: Milestone | None = None
-    """The last one of before its first frame."""
+    """Last milestone from before the first frame."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -311,13 +315,13 @@ class _TaskRecord:
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
-    """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
+    """Return the parts of a diagnosis whose change is an event. Its sentence and numbers change every second."""
     evidence = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
 
 
 def _awaited(findings: Findings) -> Mapping[str, Doing]:
-    """Return the reasons for which others wait for a task, by task, except where the wait is expected."""
+    """Return the reasons for which others wait for a task, by task, without expected waits."""
     still = findings.condition.stillness
     return {} if still is None or still.is_expected else still.late
 

@@ -1,4 +1,4 @@
-"""Factories of empty states: an engine needs a new one at its beginning and at each jump of a replay."""
+"""Factories of empty states: an engine needs a new state at its beginning and at each jump of a replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 
 def states(spec: ClusterSpec, baselines: BaselineStore | None = None) -> Callable[[], ClusterState]:
-    """Return a factory of states; an error in a rule ends the console. `baselines` are those of earlier runs."""
+    """Return a factory of states in which a rule's error ends the console. `baselines` are those of earlier runs."""
     return lambda: ClusterState(spec, Diagnostician(spec, baselines=baselines))
 
 

@@ -11,7 +11,7 @@ from tfscale.core.cluster.task import Role
 CONDITIONS = ("finished", "failed", "straggler")
 _TRAINING = (Role.CHIEF, Role.WORKER)
 _SETTLE = 6.0
-"""Seconds to wait for the reason of a failure, which is told 3 s after it while other tasks still live."""
+"""Seconds to wait for the reason of a failure, which comes 3 s after it while other tasks still live."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class StopCondition:
     """Task by which `failed` held."""
     _due: float | None = field(default=None, init=False)
     _held_since: float | None = field(default=None, init=False)
-    """Time from which on only the reason of a task's failure is missing; None before."""
+    """Time since which only the reason of a task's failure is missing; None before."""
 
     def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
         """Decide whether this snapshot ends the wait."""

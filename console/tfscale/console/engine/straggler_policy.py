@@ -1,7 +1,7 @@
 """The policy `on_straggler`, carried out by a live console: a worker that makes the others wait is restarted unasked.
 
-The lead's agent describes the policy, and restarts; which straggler is worth it is decided by the rule in
-`console/analysis/restarts/worth_restarting.py`. docs/how-it-works/ownership.md#a-slow-worker.
+The lead's agent describes the policy, and restarts; the rule in `console/analysis/restarts/worth_restarting.py` decides
+which straggler is worth it. docs/how-it-works/ownership.md#a-slow-worker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ straggler whose reason of refusal is gone stays slow for as long.
 """
 _SETTLED = 3.0
 """Seconds after a refusal in which another console's restart becomes visible: frames come once a second, and a busy
-host is late by one; without these seconds the restart is told as a refusal.
+host is late by one; without them such a restart would look like a refusal.
 """
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
 
@@ -53,16 +53,16 @@ class _Held:
     key: tuple[str, float]
     """Subject and begin."""
     since: float | None = None
-    """Time from which on the straggler could be restarted without a break, Unix seconds; None while it could not."""
+    """Time since which the straggler could be restarted without a break, Unix seconds; None while it could not."""
     announced: set[str] = field(default_factory=set)
-    """Rules against a restart of the straggler, each with an event already."""
+    """Rules against a restart of the straggler that have an event already."""
     asked: float | None = None
     """Time at which the lead was asked last."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Refusal of the lead that may be the sign that another console came first."""
+    """Refusal of the lead, perhaps because another console came first."""
 
     task: Task
     generation: int
@@ -81,7 +81,7 @@ class _Loss:
 
 
 class StragglerPolicy:
-    """Reaction of one console to stragglers. `why_not` tells why it may give no orders, empty where it may."""
+    """Reaction of one console to stragglers. `why_not` returns why it may give no orders, empty where it may."""
 
     def __init__(
         self, spec: ClusterSpec, restarter: Restarter, now: Callable[[], float], why_not: Callable[[], str]
@@ -135,7 +135,7 @@ class StragglerPolicy:
         return self._order is not None and not self._order.done()
 
     def _act(self, straggler: Diagnosis, policy: OnStraggler, snapshot: Snapshot, inbox: Inbox, held: _Held) -> None:
-        """Restart a straggler, or tell once why it is left."""
+        """Restart a straggler, or say once why it is left."""
         if held.asked is not None and snapshot.at - held.asked < _AGAIN:
             return
         task = self._tasks[straggler.subject]
@@ -153,7 +153,7 @@ class StragglerPolicy:
         self._order = asyncio.create_task(self._restart(task, policy, reason, snapshot.generation or 0, inbox))
 
     def _reasons_to_leave(self, straggler: Diagnosis, policy: OnStraggler, loss: _Loss) -> Iterator[tuple[str, str]]:
-        """Yield (rule, reason to leave the straggler by this rule, empty for none), in the order of their events."""
+        """Yield (rule, its reason to leave the straggler, empty for none), in the order of their events."""
         yield "cause", worth_restarting.why_not_mended(straggler, policy)
         earlier = self._earlier.get(straggler.subject)
         yield "earlier", "" if earlier is None or earlier.was_worth_it else "its last restart has not gained enough"
@@ -187,7 +187,7 @@ class StragglerPolicy:
             self._refusal = _Refusal(task, generation, str(error), self._now())
 
     def _tell_refusal(self, snapshot: Snapshot, inbox: Inbox) -> None:
-        """Tell why the lead has refused a restart, unless another console, or a person, was first."""
+        """Say why the lead has refused a restart, unless another console, or a person, was first."""
         refusal = self._refusal
         if refusal is None or snapshot.at - refusal.at < _SETTLED:
             return
@@ -198,7 +198,7 @@ class StragglerPolicy:
             inbox.put(PolicyTold(self._now(), refusal.task, f"not restarted by on_straggler: {refusal.words}"))
 
     def _learn(self, snapshot: Snapshot, policy: OnStraggler, inbox: Inbox) -> None:
-        """Take in what restarts have cost and gained."""
+        """Take in the cost and gain of past restarts."""
         for restart in snapshot.changes:
             if restart.kind != "restart":
                 continue
@@ -215,7 +215,7 @@ class StragglerPolicy:
 
 
 def _policy_of_lead(spec: ClusterSpec, snapshot: Snapshot) -> OnStraggler:
-    """Return the policy that the lead's agent describes; one of a later version is none."""
+    """Return the policy that the lead's agent describes; TELL without a description, or for a later version's."""
     described = snapshot.view(spec.lead).description
     name = "" if described is None else described.on_straggler
     return OnStraggler(name) if name in tuple(OnStraggler) else OnStraggler.TELL

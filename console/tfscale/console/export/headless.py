@@ -76,7 +76,7 @@ class Headless:
             self._engine.stop()
 
     def _notify_of(self, snapshot: Snapshot) -> None:
-        """Notify of news; of the past that a console goes through at first, only of open diagnoses."""
+        """Notify of news; of the past at the console's start, only of open diagnoses."""
         was_outdated, self._was_outdated = self._was_outdated, snapshot.is_outdated
         if snapshot.is_outdated:
             return
@@ -101,7 +101,7 @@ class Headless:
                     self._output.write(row)
 
     def _write_state(self, event: FrameArrived) -> None:
-        """Write the state of a task when that changes: a restart by agents or by another console is no command here."""
+        """Write each new state of a task: restarts by agents or other consoles are no commands here."""
         status = event.frame.status
         state = (status.state, status.generation, status.attempt, status.reason, status.restart_at)
         if self._states.get(event.task) != state:
@@ -109,7 +109,7 @@ class Headless:
             self._write_event(rows.task_line(event))
 
     def _write_suspect(self, snapshot: Snapshot) -> None:
-        """Write the suspect when it changes; it is no event."""
+        """Write each new suspect, which is no event."""
         suspect, before = snapshot.findings.suspect, self._suspect
         self._suspect = suspect
         if self._only is None and (suspect and suspect.subject) != (before and before.subject):

@@ -52,7 +52,7 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
 
 
 def run_headless(settings: Settings, connection: ClusterConnection, until: StopCondition | None = None) -> int:
-    """Write what arrives `until` the end, by default the settings' own; return the exit status. Raises TfscaleError."""
+    """Write events `until` the end, by default the settings'; return the exit status. Raises TfscaleError."""
     until = until or StopCondition(settings.until, settings.seconds)
     spec = connection.source.spec
     tape = ActiveRecording(spec)
@@ -101,9 +101,12 @@ def _write(
         finally:
             notifying.cancel()
             recording.cancel()
-            await asyncio.gather(notifying, recording, return_exceptions=True)
+            outcomes = await asyncio.gather(notifying, recording, return_exceptions=True)
             if settings.out is not None:
                 output.close()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.frames

@@ -18,14 +18,14 @@ from tfscale.core.wire.json_records import Json
 
 _logger = logging.getLogger(__name__)
 WAITING = 256
-"""Events that may wait; beyond that the oldest are dropped, and a message says how many."""
+"""Events that may wait; beyond it the oldest are dropped, and a message says how many."""
 PATIENCE = 30.0
 """Seconds for a command to end, and for the web address to answer."""
 TRIES = 3
 
 
 class Notifier:
-    """Reporter of events to a command, a web address or both; one at a time, without holding up the console.
+    """Reporter of events to a command, a web address or both, one event at a time, without delaying the console.
 
     It reports diagnoses that begin, change their severity or end, and agents that are lost and found.
     """

@@ -49,7 +49,7 @@ def header(spec: ClusterSpec, at: float) -> Json:
 
 
 def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
-    """Return the line of a diagnosis that began, changed or ended; `at` is when that was found."""
+    """Return the line of a diagnosis that began, changed or ended; `at` is the time of the change."""
     return {**diagnosis_to_json(diagnosis), "time": at}
 
 
@@ -80,7 +80,7 @@ def event_line(event: Event) -> Json | None:
 
 
 def task_line(event: FrameArrived) -> Json:
-    """Return the line of a task's state, which nobody has to have asked for."""
+    """Return the line of a task's state."""
     status = encode(event.frame.status)
     return {"type": "task", "schema": SCHEMA_VERSION, "time": event.frame.at, "task": str(event.task), **status}
 
@@ -166,7 +166,7 @@ def frame_row(event: FrameArrived) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Columns of one field of a record: those of a nested record, or a single column of type `kind`."""
+    """Columns of one field of a record: a nested record's, or a single column of type `kind`."""
 
     name: str
     nested: tuple[_Shape, ...] | None

@@ -12,17 +12,17 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
 PATIENCE = 6.0
-"""Seconds to wait for agents that do not answer, from the first snapshot on that is not outdated."""
+"""Seconds to wait for silent agents, from the first snapshot on that is not outdated."""
 CATCHING_UP = 60.0
-"""Seconds to go through what agents have kept: two tasks of ten minutes took 11 to 18 on two full cores."""
+"""Seconds to go through the frames that agents have kept: two tasks of ten minutes took 11 to 18 on two full cores."""
 NEWEST = 1.5
-"""Age up to which a snapshot is the newest that there can be: it is taken within a second after the one before, and up
+"""Age up to which a snapshot counts as the newest possible: it is taken within a second after the one before, and up
 to half a second late on a busy host."""
 _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watch until the past of all agents is gone through, each has answered or is down, and a second has passed live.
+    """Watch until the past is gone through, each agent has answered or is down, and a second has passed live.
 
     Where a task has failed, watch until the reason is known, too.
     """
@@ -38,7 +38,7 @@ class SnapshotOnce:
         self.snapshot: Snapshot | None = None
 
     async def run(self) -> Snapshot | None:
-        """Return the snapshot; None where the source ended before there was one."""
+        """Return the snapshot; None where the source ended before the first."""
         await self._engine.run(self)
         return self.snapshot
 

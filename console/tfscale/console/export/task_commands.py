@@ -30,7 +30,7 @@ async def carry_out(order: Order, words: Sequence[str], connection: ClusterConne
 
 
 async def restart_without(host: str, settings: Settings, connection: ClusterConnection) -> int:
-    """Restart the gang with a host's tasks on others, and return the exit status.
+    """Restart the gang with the tasks of one host on others, and return the exit status.
 
     Raises UsageError and CommandError.
     """

@@ -1,9 +1,9 @@
 """Every task's last ten minutes second by second, and the recent steps of all tasks: the source of the charts.
 
 A thousand tasks send a thousand frames a second. `fold` only remembers them; they are binned many at a time, at the end
-of the second at the latest. What is read is complete up to the last `close_second`.
+of the second at the latest. Reads are complete up to the last `close_second`.
 
-Times are Unix seconds on the console's clock. The times of an agent whose clock is found to differ are shifted.
+Times are Unix seconds on the console's clock. The times of an agent with another clock are shifted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ SECONDS = 600
 _OLDER = 6
 """Seconds of one slot in the older minutes of many tasks: one column of a chart of ten minutes."""
 _LATE = 10.0
-"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
+"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late for less long."""
 _SKEW = 2.0
+"""Seconds by which a clock must differ to be corrected: a second is the width of a point in a chart."""
 _ENDINGS = 20
 """Attempts of each task whose end is kept."""
 _MOST_PENDING = 256
@@ -187,7 +188,7 @@ class History:
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
     def _put_samples(self, owner: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
-        """Keep one sample a slot, the first: reading the counters is the main cost."""
+        """Keep the first sample of each slot: reading the counters is the main cost."""
         place = second // self._samples.resolution.newest
         fresh = np.flatnonzero(place != self._sampled[owner])
         if len(fresh):

@@ -26,7 +26,7 @@ class JoinedSteps:
 
 
 def joined(batches: Sequence[StepBatch], shifts: Sequence[float] | NDArray[np.float64]) -> JoinedSteps:
-    """Join batches that have steps; (n,) `shifts` are the seconds by which their ends are behind the console's."""
+    """Join batches of steps; (n,) `shifts` are the seconds by which their ends are behind the console's clock."""
     lengths = np.array([len(batch.sequence) for batch in batches])
     phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))

@@ -49,7 +49,7 @@ class RecentSteps:
 
     @property
     def common(self) -> int | None:
-        """The newest collective that all tasks have left which reported lately, None before the first."""
+        """Newest collective that all lately reporting tasks have left, None before the first."""
         newest = self._newest()
         oldest = self._table.oldest()
         if oldest is None:
@@ -71,7 +71,7 @@ class RecentSteps:
     def add(self, steps: JoinedSteps) -> tuple[list[bool], bool]:
         """Take in the steps of several batches; one task's in their order.
 
-        Return which batches are of the newest attempt of one of the tasks, and whether that began with one of them.
+        Return which batches belong to the newest attempt of a task, and whether one of them begins it.
         """
         table, is_current, has_begun = self._table, list[bool](), False
         for batch in steps.batches:

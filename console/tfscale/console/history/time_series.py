@@ -17,7 +17,7 @@ _FINE = 2
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Seconds of one slot, divisors of BLOCK: in the newest minutes, and in those before."""
+    """Seconds of a slot, divisors of BLOCK: in the newest minutes, and before them."""
 
     newest: int = 1
     older: int = 1
@@ -39,7 +39,7 @@ class Slots(NamedTuple):
 class SeriesStore:
     """`columns` numbers of `tasks` tasks for each second; NaN unknown.
 
-    Where slots are merged a column becomes the mean of its known values; those in `largest` become the maximum.
+    Where slots are merged a column becomes the mean of its known values, a column in `largest` their maximum.
     """
 
     def __init__(

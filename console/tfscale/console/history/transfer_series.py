@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 _COLLECTIVES = 16_384
-"""Collectives within which a step must arrive to count in its second's mean."""
+"""Collectives within which a late step still counts in its second's mean."""
 
 
 class TransferSeries:
     """Mean of the steps' transfer for each second. A step's transfer is the shortest time of a task in its collective.
 
-    Tasks may report a step minutes apart, as at the beginning, when agents send what they keep of the past.
+    Tasks may report a step minutes apart, as at the beginning, when agents send their kept frames.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class TransferSeries:
             self._newest = last
 
     def _average(self, since: int) -> None:
-        """Renew the mean of each second from `since` on: it may have more steps now."""
+        """Renew the mean of each second from `since` on, which may have more steps now."""
         places = np.flatnonzero((self._end >= since) & ~np.isnan(self._shortest))
         if len(places):
             # Clocks that were set lie decades apart: there is no counting from the first to the last.

@@ -1,4 +1,4 @@
-"""Bound on a recording's size: where it would grow beyond, steps are left out, never frames or events."""
+"""Bound on a recording's size: beyond it steps are left out, never frames or events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEEKLY = 5_000_000_000
 """Bytes that a week of up to 64 tasks may take. More tasks may take more, in proportion."""
 TASKS = 64
 WHOLE = 1_000_000_000
-"""Bytes of these that may be written at once, however little time has passed."""
+"""Bytes that may be written at once, after any time."""
 RUN = 32
 """Steps in a row that are kept or left out together, so that neighbours can be compared."""
 _SMALLEST = 1024
@@ -50,7 +50,7 @@ class RecordingBudget:
 
 
 def thinned(event: Event, share: int) -> Event:
-    """Return the event with one in `share` runs of steps, the same ones for every task; the others count as lost."""
+    """Return the event with one in `share` runs of steps, equal ones for every task; the others count as lost."""
     if not isinstance(event, FrameArrived) or not event.frame.steps:
         return event
     steps = tuple(_thin(batch, share) for batch in event.frame.steps)

@@ -3,12 +3,12 @@
     file     = signature, block "head", then blocks
     block    = kind (4 bytes), length (uint32), arrival of its last event (float64), CRC-32 of all else, payload
     "head"   a RecordingHeader
-    "open"   begins a chapter, a minute or so that can be read without what comes before it: the connections and the
-             agents as they stand then, left out by a reader that comes from the chapter before
+    "open"   begins a chapter, a minute or so that can be read by itself: the connections and the agents at its begin,
+             left out by a reader that comes from the chapter before
     "more"   events
 
 All integers are little-endian. The payloads of a chapter are one zstd stream, flushed after each block, of `Entries`.
-Blocks are only ever appended, two a second, so that a console that is killed loses half a second.
+Blocks are only ever appended, two a second, so that a killed console loses half a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tfscale.console.wire.entries import EntryError, Header, decode, decode_head
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 
 SUFFIX = ".tfrec"
 SIGNATURE = b"\x89tfscale\r\n\x1a\n"
@@ -37,6 +37,7 @@ _BLOCK = struct.Struct("<4sIdI")
 _CHECKED = struct.Struct("<4sId")
 HEAD, OPEN, MORE = b"head", b"open", b"more"
 _LARGEST = 1 << 28
+"""Bytes of the largest block: a greater length is damage, and would be read into memory."""
 
 
 class RecordingError(UsageError):
@@ -53,7 +54,7 @@ def is_recording(path: Path) -> bool:
 
 
 def block_of(kind: bytes, at: float, payload: bytes) -> bytes:
-    """Return a block as it stands in the file."""
+    """Return a block's bytes in the file."""
     checked = _CHECKED.pack(kind, len(payload), at)
     return _BLOCK.pack(kind, len(payload), at, zlib.crc32(payload, zlib.crc32(checked))) + payload
 
@@ -67,7 +68,7 @@ class _Block(NamedTuple):
 
 
 class Recording:
-    """Recording, opened to read. What follows a damaged block is left out; `damage` is set once it is reached."""
+    """Recording, opened to read. Blocks after a damaged one are left out; `damage` is set once it is reached."""
 
     def __init__(self, path: Path) -> None:
         """Open the file. Raises RecordingError."""

@@ -112,7 +112,7 @@ class RecordingWriter:
 
 
 class ActiveRecording:
-    """The recording that is under way, if any. It can begin and end while the console watches."""
+    """Present recording, if any. It can begin and end while the console watches."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec

@@ -1,8 +1,8 @@
 """Measurements of other tools: a CSV file with one row a step and worker, read as columns of steps.
 
 Needs `step`, `worker`, `input_s`, `compute_s`, `reduce_s` and `update_s`, in seconds and in any order; `host_s` and
-`group` are optional, other columns are ignored. An empty cell is unknown. Workers of one group do equal work and
-meet in the same collective.
+`group` are optional, other columns are ignored. An empty cell is unknown. Workers of one group do equal work and meet
+in the same collective.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIONAL = ("host_s", "group")
 
 
 class CsvError(UsageError):
-    """File without what a report needs; the message names the line."""
+    """File that lacks what a report needs; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 _MINUTE = 60.0
 _LONGEST = 10.0
 """Seconds between two evaluations beyond which the time between them counts for no finding: a console that was away
-would charge hours to the last one, and a busy one is late by a few seconds.
+would charge hours to the last finding, and a busy console is late by a few seconds.
 """
 
 Key = tuple[str, str, float]
@@ -26,7 +26,7 @@ class ReportedFinding:
     """Diagnosis of a whole run: its sentence at its worst, and its cost."""
 
     diagnosis: Diagnosis
-    """The diagnosis; of several stragglers with one sentence, the newest."""
+    """The diagnosis; of several stragglers with one sentence, the newest's."""
     subjects: tuple[str, ...]
     """The subjects that the sentence is about."""
     lost: float = 0.0
@@ -34,7 +34,7 @@ class ReportedFinding:
     worst_at: float | None = None
     """Begin of the finding's most expensive minute, Unix seconds; None without a cost."""
     worst_share: float = 0.0
-    """Share of that minute that the finding cost, 0 to 1."""
+    """Share of the worst minute that the finding cost, 0 to 1."""
 
     @property
     def remedy(self) -> str | None:
@@ -46,18 +46,18 @@ class ReportedFinding:
 class _Entry:
     worst: Diagnosis
     cost: float
-    """Share of the time that was lost when it was `worst`."""
+    """Share of the time that was lost at the moment of `worst`."""
     last: Diagnosis
     told_at: float
     """Time of the evaluation that has `last`, Unix seconds."""
     lost_by_minute: dict[float, float] = field(default_factory=dict)
-    """Seconds lost by the begin of the minute: the present one, and the worst so far."""
+    """Seconds lost by the begin of the minute: the present minute, and the worst so far."""
     lost: float = 0.0
     worst_at: float | None = None
     worst_lost: float = 0.0
 
     def lose(self, begin: float, end: float, share: float) -> None:
-        """Note that this share of the time from `begin` to `end`, Unix seconds, was lost."""
+        """Take in that this share of the time from `begin` to `end`, Unix seconds, was lost."""
         while begin < end and share > 0:
             minute = begin // _MINUTE * _MINUTE
             until = min(end, minute + _MINUTE)
@@ -82,7 +82,8 @@ class FindingLedger:
     _at: float | None = None
     """Time of the last evaluation, Unix seconds."""
     _stood_until: float = 0.0
-    """Time up to which a standstill is charged, Unix seconds: another name of the same standstill pays no second time.
+    """Time up to which a standstill is charged, Unix seconds: a second name of the same standstill is not charged
+    again.
     """
 
     def add(self, at: float, findings: Findings) -> None:
@@ -98,7 +99,7 @@ class FindingLedger:
                 entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis, at)
                 entry.lose(min(self._begin_of_charge(diagnosis), at), at, share)
             else:
-                entry.lose(watched, at, share)
+                entry.lose(min(watched, self._begin_again(entry, diagnosis, watched)), at, share)
                 if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
                     entry.worst, entry.cost = diagnosis, cost
                 entry.last, entry.told_at = _ended(diagnosis, entry), at
@@ -119,9 +120,14 @@ class FindingLedger:
         is_standstill = kind_of(diagnosis).stops_training
         return max(diagnosis.begin, self._stood_until) if is_standstill else diagnosis.begin
 
+    def _begin_again(self, entry: _Entry, diagnosis: Diagnosis, watched: float) -> float:
+        """Return the time from which on a diagnosis is charged that is open, perhaps again: a hang that was still."""
+        is_again = entry.last.end is not None and diagnosis.end is None and kind_of(diagnosis).stops_training
+        return max(entry.last.end or 0.0, self._stood_until) if is_again else watched
+
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
-        """All findings, the oldest first; of the same moment, the most severe. Stragglers of one sentence are one."""
+        """All findings, the oldest first; at the same moment, the most severe. Stragglers of one sentence are one."""
         reported = [entry.reported() for entry in self._entries.values() if entry.last.kind != "straggler"]
         # One sentence is of one evaluation: a worker that is slow again later is another finding.
         by_evaluation: dict[float, list[Diagnosis]] = {}
@@ -151,8 +157,8 @@ def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now, or as it was at its worst if its last sentence only tells the end."""
-    if entry.last.end is not None:
+    """Return a diagnosis unchanged, or its worst moment's if its last sentence is only about its end."""
+    if entry.last.end is not None and diagnosis.end is not None:
         return entry.last
     if diagnosis.end is not None and kind_of(diagnosis).is_over is not None:
         return replace(entry.worst, end=diagnosis.end)
@@ -168,12 +174,15 @@ def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
 
 
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
-    """Yield the share of time that each open diagnosis costs now; all together at most 1, or their joint cost."""
+    """Yield the share of time that each open diagnosis costs now; together at most 1, or their joint cost."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     if not findings.condition.may_be_judged:
         stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)
         if stop is not None:
             yield _key(stop), 1.0
+        return
+    if (worthless := next((each for each in diagnoses if kind_of(each).charges is Charge.WORTHLESS), None)) is not None:
+        yield _key(worthless), 1.0
         return
     stragglers = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).charges is Charge.JOINT_SHARE]
     joint = _lost(findings)

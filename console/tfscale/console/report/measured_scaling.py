@@ -21,7 +21,7 @@ class MeasuredScaling:
 
     @property
     def efficiencies(self) -> tuple[float, ...]:
-        """Efficiency of each size, against as many workers of the smallest."""
+        """Efficiency of each size, against as many of the smallest size's workers."""
         fewest, base = self.measured[0]
         return tuple(efficiency(workers / fewest, throughput, base) for workers, throughput in self.measured)
 
@@ -34,7 +34,7 @@ class MeasuredScaling:
 
 
 def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
-    """Return the sizes, from one group a run; None for fewer than two. The quickest run of a size counts."""
+    """Return the sizes, from one group a run; None for fewer than two. Of several runs of a size the best counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
     best: dict[int, float] = {}
@@ -50,7 +50,7 @@ def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
 
 
 def _steps_per_second(group: RunGroup) -> float | None:
-    """Return the rate of the median step while it trained; pauses do not count."""
+    """Return the rate of the median step while the run trained; pauses do not count."""
     lengths = group.timeline.parts.sum(axis=0)
     lengths = lengths[np.isfinite(lengths)]
     middle = float(np.median(lengths)) if lengths.size else 0.0

@@ -12,7 +12,8 @@ from typing import TextIO
 from tfscale.core.text import duration
 
 _FIRST, _EACH = 2.0, 5.0
-"""Seconds after which the first line comes, and between two of them (chosen: a short recording has none)."""
+"""Seconds after which the first line comes, and between two lines: a short recording has none, and a reader of a
+long one never waits for longer without a word."""
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class ReadingProgress:
         self._due = self._begin + _FIRST
 
     def show(self, share: float) -> None:
-        """Note that this share of the file, 0 to 1, has been read."""
+        """Take in that this share of the file, 0 to 1, has been read."""
         now = self.clock()
         if now < self._due:
             return

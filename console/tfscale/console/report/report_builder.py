@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.diagnostician import Diagnostician
+from tfscale.console.analysis.finding_kinds import Charge, kind_of
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
+from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.analysis.run.load import load_of
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.console.engine.engine import Engine
@@ -64,6 +66,9 @@ class RunFindings:
                 self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
             for name, value in training_numbers(event.frame.training).items():
                 self.training.setdefault(name, NumberRange(value, value, value, value)).add(value)
+            training = event.frame.training
+            if training is not None and training.finite is False and "loss" in self.training:
+                self.training["loss"].last = None
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
@@ -99,6 +104,25 @@ def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunRe
     findings = tuple(_of_run(finding, name) for finding in run.ledger.findings)
     group = replace(group, findings=findings, gpus=run.gpus, gpu_price=source.spec.gpu_price)
     return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,))
+
+
+def _with_costs(run: RunFindings, spent: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the seconds by bucket, with two that only the whole run shows.
+
+    Steps that are worth nothing are not productive; of these, the ones that were made again are lost only once. Time
+    after a crash from which nobody has recovered lasts until the recording ends.
+    """
+    if not spent:
+        return spent
+    findings, buckets = run.ledger.findings, dict(spent)
+    if any(kind_of(each.diagnosis).charges is Charge.RECOVERY and each.diagnosis.end is None for each in findings):
+        buckets[Charge.RECOVERY] += max(0.0, run.end - run.findings.ran)
+    charged = (each for each in findings if kind_of(each.diagnosis).charges is Charge.WORTHLESS)
+    lost = sum(each.lost for each in charged) - buckets["lost_progress"]
+    if lost > 0:
+        buckets[Charge.WORTHLESS] = min(lost, buckets[PRODUCTIVE])
+        buckets[PRODUCTIVE] -= buckets[Charge.WORTHLESS]
+    return buckets
 
 
 def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
@@ -178,7 +202,7 @@ def _group(
         steps,
         begin,
         end,
-        spent=run.findings.spent if is_whole else {},
+        spent=_with_costs(run, run.findings.spent) if is_whole else {},
         scaling=_scaling(tasks, findings, probe),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
@@ -204,7 +228,7 @@ def _scaling(
 
 
 def _events(group: MeasuredGroup) -> Iterator[Event]:
-    """Yield the measurements as agents would have sent them, and a diagnosis after each second of them."""
+    """Yield the measurements as agents would have sent them, with a diagnosis after each second."""
     for worker in group.workers:
         yield LinkChanged(0.0, worker, LinkState.UP)
     for low, high in _seconds(group.end):
@@ -215,7 +239,7 @@ def _events(group: MeasuredGroup) -> Iterator[Event]:
 
 
 def _seconds(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield the rows that end within the same second, as begin and end; a longer step is alone."""
+    """Yield the rows that end within the same second, as begin and end; a longer step stands alone."""
     edges = np.flatnonzero(np.diff(np.floor(end))) + 1
     starts = [0, *map(int, edges)]
     return zip(starts, [*starts[1:], len(end)], strict=True)
@@ -228,7 +252,7 @@ def _spec(workers: Iterable[Task]) -> ClusterSpec:
 
 def _frame(group: MeasuredGroup, column: int, low: int, high: int) -> Frame:
     name = str(group.workers[column])
-    first = min(int(group.step[0]), WARM_UP_STEPS)
+    first = min(int(group.step[0]), WARM_UP_STEPS + 1)
     batch = StepBatch(
         generation=1,
         attempt=1,
@@ -249,7 +273,7 @@ def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str,
 
 
 def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding:
-    """Return the finding with the steps in which it began and ended: a file without a clock counts in steps."""
+    """Return the finding with the steps of its begin and end: a file without a clock counts in steps."""
     diagnosis = finding.diagnosis
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
     sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")

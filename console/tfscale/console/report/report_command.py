@@ -47,7 +47,7 @@ def run_report(recordings: Sequence[str], flags: Mapping[str, str], environment:
 
 
 def _make(recordings: Sequence[Path], csv: Path | None) -> RunReport:
-    """Return the report. Raises UsageError where a file is not what it should be."""
+    """Return the report. Raises UsageError where a file does not fit."""
     if bool(recordings) == (csv is not None):
         raise UsageError("report: name either a recording or --csv FILE; tfscale-console report --help shows how")
     if csv is not None:

@@ -19,7 +19,7 @@ from tfscale.core.wire.json_records import SchemaError, frame_from_json
 SECOND = 1.0
 """Seconds of a run between two diagnoses, as live."""
 Note = Callable[[float], None]
-"""Function that is told which share of a file has been read, 0 to 1."""
+"""Function of the share of a file that has been read, 0 to 1."""
 
 
 def _ignore(_: float) -> None:
@@ -27,7 +27,7 @@ def _ignore(_: float) -> None:
 
 
 def open_run(path: Path, note: Note = _ignore) -> RecordedSource:
-    """Open what `--record` or `--headless --out` wrote; `note` is told how much of it has been read.
+    """Open an output of `--record` or `--headless --out`; `note` gets the share of it that has been read.
 
     Raises:
         RecordingError: The file is no recording. The source's `run` raises it too, at a line that cannot be read.
@@ -47,7 +47,7 @@ def open_run(path: Path, note: Note = _ignore) -> RecordedSource:
 
 
 def with_seconds(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events, a `SecondPassed` before each that begins another second, and one at the end."""
+    """Yield the events, with a `SecondPassed` before each that begins another second, and at the end."""
     now = due = -math.inf
     for event in events:
         now = max(now, event.at)
@@ -103,7 +103,7 @@ def _events(path: Path, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
 
 
 def _event(document: dict[str, Any]) -> Event | None:
-    """Return the event of a line, None for a line that the rules do not need: they make the diagnoses anew."""
+    """Return the event of a line, None for a line of a diagnosis: the rules make the diagnoses anew."""
     match document.get("type"):
         case "frame":
             task, frame = frame_from_json(document)

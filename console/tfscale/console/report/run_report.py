@@ -1,4 +1,4 @@
-"""Contents of a report, the same for all inputs and formats."""
+"""Contents of a report, equal for all inputs and formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PhaseTimeline:
     _skipped: int = 0
 
     def add(self, at: float, findings: Findings) -> None:
-        """Add a point: the median parts of every subject at one evaluation; all unknown once no steps come any more."""
+        """Add a point: the median parts of every subject at one evaluation; all unknown once steps have ended."""
         self._skipped += 1
         is_training = findings.step_time is not None
         if self._skipped < self._each or not (is_training or self._rows):
@@ -66,7 +66,8 @@ class NumberRange:
     first: float
     lowest: float
     highest: float
-    last: float
+    last: float | None
+    """None where it is no finite number."""
 
     def add(self, value: float) -> None:
         self.lowest, self.highest, self.last = min(self.lowest, value), max(self.highest, value), value
@@ -91,7 +92,7 @@ class RunGroup:
     begin: float
     end: float
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by bucket of goodput; empty where not the whole run was watched."""
+    """Seconds by bucket of goodput, and of `worthless` steps; empty where only a part of the run was watched."""
     scaling: tuple[Forecast, ...] = ()
     """Throughput of other sizes relative to one worker, by the ring model."""
     workers: int = 0
@@ -112,11 +113,11 @@ class RunGroup:
         return self.steps / (self.end - self.begin) if self.steps and self.end > self.begin else None
 
     def gpu_hours(self, seconds: float) -> float | None:
-        """Return the GPU-hours of so many seconds of the whole cluster, None where the number of GPUs is unknown."""
+        """Return the GPU-hours of `seconds` of the whole cluster, None where the number of GPUs is unknown."""
         return gpu_hours(self.gpus, seconds) if self.gpus else None
 
     def price_of(self, seconds: float) -> str | None:
-        """Return what so many seconds of the whole cluster cost: `12.3 GPU-h, 31 USD`; None unknown."""
+        """Return the cost of `seconds` of the whole cluster: `12.3 GPU-h, 31 USD`; None unknown."""
         if (hours := self.gpu_hours(seconds)) is None:
             return None
         return hours_text(hours) + (f", {self.gpu_price.money(hours)}" if self.gpu_price else "")
@@ -124,7 +125,7 @@ class RunGroup:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Report of one or more runs. Times are Unix seconds, or seconds from the first step on where it has no clock."""
+    """Report of one or more runs. Times are Unix seconds, or seconds from the first step for a run without a clock."""
 
     title: str
     facts: Mapping[str, str]
@@ -141,8 +142,12 @@ class RunReport:
         return tuple(finding.diagnosis for _, finding in self.findings)
 
     def when(self, at: float) -> str:
-        """Return a time as people read it, with its date."""
+        """Return a time with its date, for people."""
         return moment(at) if self.has_clock else f"{at:.1f} s"
+
+    def begin_of(self, diagnosis: Diagnosis) -> str:
+        """Return the time at which a finding began; `before` the begin of the report's data where it is older."""
+        return f"{'before ' if diagnosis.began_earlier else ''}{self.when(diagnosis.begin)}"
 
     def tick(self, at: float) -> str:
         """Return a time below a plot: the date is in the facts."""

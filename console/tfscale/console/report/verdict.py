@@ -1,4 +1,4 @@
-"""The first sentence of a report: how much of the time was productive, and what cost most of the rest."""
+"""The first sentence of a report: the productive share of the time, and the main costs of the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = 0.05
 five times it hides a quarter of the run.
 """
 _LEAST = 1.0
-"""Seconds of cost below which a kind of finding is left out: the sentence counts in whole seconds."""
+"""Seconds of cost below which a kind of finding is left out, since the sentence counts in whole seconds."""
 
 
 def verdict(group: RunGroup) -> str:
@@ -41,7 +41,7 @@ def verdict(group: RunGroup) -> str:
 
 
 def length(seconds: float) -> str:
-    """Return a time as a manager reads it: `95 s`, `42 min`, `5 h 02 m`, `24 h`."""
+    """Return a duration for a manager: `95 s`, `42 min`, `5 h 02 m`, `24 h`."""
     if seconds < 3600:
         return duration(seconds)
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -72,7 +72,7 @@ def _cost_clause(findings: Sequence[ReportedFinding]) -> str:
     named = ", ".join(filter(None, [names_of(subjects), cause if len(subjects) == 1 else ""])) + ","
     are_stragglers = kind.charges is Charge.JOINT_SHARE
     number = len({name for each in by_subjects for name in each}) if are_stragglers else len(findings)
-    if number == 1 or (are_stragglers and len(by_subjects) == 1):
+    if len(by_subjects) == 1:
         return f"{_many(number, kind)}, {named} cost {lost}"
     return f"{_many(number, kind)} cost {lost}, the worst {named} {length(_lost(own))}"
 
@@ -92,7 +92,7 @@ def _price(group: RunGroup, seconds: float) -> str:
 
 
 def _buckets(group: RunGroup, total: float) -> Iterator[str]:
-    """Yield what else took much of the time, the most first."""
+    """Yield the other buckets with much of the time, the largest first."""
     for bucket, seconds in sorted(group.spent.items(), key=lambda item: -item[1]):
         if bucket in _BUCKETS and seconds >= _NAMED * total:
             yield f"{_BUCKETS[bucket]} took {length(seconds)}"

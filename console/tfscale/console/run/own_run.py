@@ -78,7 +78,7 @@ def start_run(
 
 
 def _started(name: str, command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
-    """Start all agents and wait until they serve; where that fails, or ctrl-C comes meanwhile, none is left."""
+    """Start all agents and wait until they serve; after a failure or ctrl-C none of them is left."""
     folder = platformdirs.user_state_path("tfscale") / name
     agents: list[subprocess.Popen[bytes]] = []
     try:
@@ -99,7 +99,7 @@ def _started(name: str, command: Sequence[str], workers: int | None, environment
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Let ctrl-C wait for the end of the block: in its midst nobody knows whether a process was started."""
+    """Let ctrl-C wait for the end of the block, within which a started process may still be unknown."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
     try:
@@ -124,7 +124,7 @@ def _start_agents(
 
 
 def _serves_again(path: Path, workers: int) -> bool:
-    """Return whether an earlier run's cluster file can be used again, and the rest of that run be adopted.
+    """Return whether an earlier run's cluster file can be used again, and its remaining tasks be adopted.
 
     With other addresses it would be another cluster, whose state and logs have a folder of their own.
     """
@@ -141,7 +141,7 @@ def _serves_again(path: Path, workers: int) -> bool:
 
 
 def _lives(files: TaskFiles) -> bool:
-    """Return whether a shim of the task lives, whose agent was killed."""
+    """Return whether a shim of the task lives although its agent was killed."""
     try:
         with files.shim_lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

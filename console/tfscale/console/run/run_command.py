@@ -59,7 +59,7 @@ def _headless(settings: Settings, run: OwnRun, environment: Mapping[str, str]) -
 
 
 def _failure(view: TaskView) -> str:
-    """Return how a task has failed, the reason in its log if there is one, and the place of its log."""
+    """Return a task's failure, with the reason from its log if any, and the path of the log."""
     assert view.status is not None
     end, log = view.status.exit, view.description.log_path if view.description else "on its host"
     clue = find_clue(end.log) if end else None

@@ -21,18 +21,18 @@ _EPILOG = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Command of the console, a sub-parser of the command line; watching is the one without a name."""
+    """Command of the console, a sub-parser of the command line; watching has no name."""
 
     name: str
     """Word on the command line; empty: watching a cluster, which needs none."""
     summary: str
     """Clause of `--help`."""
     run: Callable[[Invocation], int]
-    """Function that carries the command out and returns the exit status. It raises TfscaleError."""
+    """Function that carries the command out and returns the exit status. Raises TfscaleError."""
     options: Mapping[str, Option]
     """Options that are flags of the command. Its other settings come from variables and the configuration file."""
     argument: str = ""
-    """Argument as `--help` calls it, empty for none; `...` at its end: it may be absent or given several times."""
+    """Argument as `--help` calls it, empty for none; one that ends in `...` may be absent or given several times."""
     in_place: str = ""
     """Option that may stand in place of the argument; empty: none."""
     takes_program: bool = False
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command with the argument and the flags that were given to it."""
+    """A command with its argument and its flags from the command line."""
 
     command: Command
     arguments: tuple[str, ...]
@@ -61,7 +61,7 @@ class Invocation:
 def parse(
     watch: Command, commands: Sequence[Command], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> Invocation:
-    """Return the command that the arguments name, `watch` if they name none. Raises UsageError."""
+    """Return the named command of the arguments, `watch` without a name. Raises UsageError."""
     own, program = split_command(arguments)
     namespace, unknown = _parser(watch, commands).parse_known_args(own)
     given = vars(namespace)

@@ -24,9 +24,9 @@ class Settings:
     """The whole configuration of one console."""
 
     cluster: Path | None = None
-    """The cluster file; None: `agent` or `simulate` names the cluster, else it is looked for."""
+    """The cluster file; with None `agent` or `simulate` names the cluster, else it is looked for."""
     agent: Address | None = None
-    """Address of any one agent, which knows the others."""
+    """Address of any agent, which knows the others."""
     simulate: int | None = None
     """Number of simulated workers; None: a real cluster."""
     fault: tuple[Fault, ...] = ()
@@ -34,7 +34,7 @@ class Settings:
     rate: float = 10.0
     """Steps a second of simulated workers."""
     workers: int | None = None
-    """Workers of the cluster that `run` starts; None: the program runs alone."""
+    """Workers of the cluster that `run` starts; with None the program runs alone."""
     insecure: bool = False
     """Dial agents in plain text."""
     ca: Path | None = None
@@ -59,7 +59,7 @@ class Settings:
     only: str | None = None
     """One of PARTS; None: all."""
     json: bool = False
-    """Write what the doctor has found as JSON."""
+    """Write the doctor's result as JSON."""
     bandwidth: bool = False
     """Have the doctor measure how much hosts can send to their neighbours."""
     rotate: int | None = None
@@ -101,7 +101,7 @@ class Configuration:
     """Place of each setting (flag, variable, or file and key); a setting with its default is absent."""
     environment: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
-    """The configuration file; None: it is absent or has no table for the console."""
+    """Configuration file; None where it is absent or has no table for the console."""
 
     def describe(self) -> str:
         """Return every setting as a line of the configuration file, with its origin."""
@@ -162,11 +162,11 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
 
 
 _TABLES = ("format", "only", "rotate")
-"""Settings of a console without a screen that need one another."""
+"""Settings of tables: one of them as a flag has all three checked together."""
 
 
 def _check_tables(settings: Settings, origins: Mapping[str, str]) -> None:
-    """Refuse what a console without a screen cannot write. Raises UsageError."""
+    """Raise UsageError for tables that a console without a screen cannot write."""
     if settings.format != "jsonl" and settings.only is None:
         raise UsageError(f"--format {settings.format} holds one table: add --only {' or --only '.join(PARTS)}")
     if settings.format == "parquet" and settings.out is None:
@@ -176,7 +176,7 @@ def _check_tables(settings: Settings, origins: Mapping[str, str]) -> None:
 
 
 def _written(settings: Settings, origins: Mapping[str, str]) -> Iterator[PlacedPath]:
-    """Yield the files that the command writes, those that `--rotate` keeps too."""
+    """Yield the files that the command writes, including those that `--rotate` keeps."""
     for name in ("out", "record", "log_file"):
         if (path := getattr(settings, name)) is not None:
             yield origins[name], path

@@ -1,4 +1,4 @@
-"""Folder of the console's files that outlast it."""
+"""Folder of files that the console keeps from one start to the next."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tfscale.console.settings.state_folder import state_folder
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Choices of the operator; None: never chosen."""
+    """Choices of the operator; None where never chosen."""
 
     columns: tuple[str, ...] | None = None
     sort: str | None = None
@@ -36,7 +36,7 @@ class ViewFile:
     def at(cls, path: Path) -> ViewFile:
         """Read the view that the file at `path` keeps.
 
-        A file that is absent or cannot be read keeps nothing: the next change writes it anew.
+        An absent or unreadable file gives an empty view: the next change writes the file anew.
         """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tfscale.core.errors import UsageError
 
 PlacedPath = tuple[str, Path]
-"""A file, with the place that names it: a flag, a variable, a key of the configuration file."""
+"""A file, with the flag, variable or key that names it."""
 
 
 def refuse_overwriting(written: Iterable[PlacedPath], read: Iterable[PlacedPath]) -> None:
@@ -24,7 +24,7 @@ def refuse_overwriting(written: Iterable[PlacedPath], read: Iterable[PlacedPath]
 
 
 def _identity(path: Path) -> tuple[int, int] | str | None:
-    """Return the same for all names of a file; None for a device or a pipe, which can be shared: /dev/null."""
+    """Return a value that is equal for all names of a file; None for a shareable device or pipe: /dev/null."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The stream of one agent: it is opened again when it ends, and its replies become events."""
+"""Stream of one agent: opened again when it ends, its replies become events."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _logger = logging.getLogger(__name__)
 class Patience:
     """Seconds before each retry, doubled from `first` to `longest`, less up to half by chance.
 
-    An agent that is back is heard within 3 s: one retry may fail, since gRPC tries only every 0.96 s to connect; the
-    next succeeds.
+    A returning agent is heard within 3 s: one retry may fail, since gRPC tries only every 0.96 s to connect; the next
+    succeeds.
     """
 
     first: float = 0.25
@@ -41,12 +41,12 @@ class Patience:
 
 
 PAST = 600.0
-"""Most seconds of the past that are requested at first; an agent keeps as many."""
+"""Most seconds of the past in the first request; an agent keeps as many."""
 LEAST_PAST = 60.0
-"""Seconds of the past that are requested of any number of agents: rules about steps look back as far."""
+"""Least seconds of the past that are requested of any number of agents: rules about steps look back as far."""
 PAST_FRAMES = 6_000
-"""Frames of the past that are requested of all agents together, if that is more: to read, fold and judge so many of
-64 tasks took 3.2 s of CPU, and a snapshot for a script (`--once`) shall be there within 5 s."""
+"""Frames of the past that are requested of all agents together, if that is more: reading and judging those of 64
+tasks took 3.2 s of CPU, and a snapshot for a script (`--once`) must be there within 5 s."""
 _VACANT = "vacant: the gang is placed on fewer workers"
 
 
@@ -76,7 +76,7 @@ class _LinkError(Exception):
 
 
 class AgentStream:
-    """Stream of one agent, over as many connections as it takes."""
+    """Stream of one agent, over as many connections as needed."""
 
     def __init__(self, task: Task, streams: Streams) -> None:
         self._task = task
@@ -161,7 +161,7 @@ class AgentStream:
             call.cancel()
 
     async def _take_in_turn(self, data: bytes) -> None:
-        """Take a message once the inbox has room: the past of many agents is more than it holds."""
+        """Put a message into the inbox once it has room: the past of many agents is more than it holds."""
         await self._streams.inbox.room()
         if self._failure is not None:
             return
@@ -198,6 +198,7 @@ class AgentStream:
                 self._catch_up.put(MilestoneTold(self._clock(), self._task, milestone))
         else:
             self._refuse_other_run()
+        self._catch_up.note_clock_set(self._task, reply.clock_set)
         for data in reply.frames:
             self._put_frame(data)
         if reply.ends_past:
@@ -265,7 +266,7 @@ class AgentStream:
 
 
 def _own_time(reply: calls.StreamReply, otherwise: float) -> float:
-    """Return the time of a description on the clock of the agent's host, as far as it is known."""
+    """Return the time of a description on the clock of the agent's host, where known."""
     if reply.at is not None:
         return reply.at
     try:

@@ -1,6 +1,6 @@
 """Past of a live cluster: the frames that agents kept, second by second, in the time of the frames.
 
-A console that comes late so judges what one judged that was there, and then goes on live, without a gap or a double.
+A console that comes late judges them as an earlier console did, and then goes on live, without a gap or a double.
 """
 
 from __future__ import annotations
@@ -31,34 +31,36 @@ _logger = logging.getLogger(__name__)
 ANSWER = 2.0
 """Seconds without any agent's next part of the past, after which the missing agents are not waited for.
 
-A shorter one would leave out the past of a busy agent; a longer one holds up the headline for one that is not there.
+A shorter wait would leave out the past of a busy agent; a longer one would delay the headline for a dead agent.
 """
 SILENCE = 3.0
-"""Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is late
-by one.
+"""Seconds between two frames from which on an agent counts as unheard: it sends one a second, and a busy host is
+late by one.
 """
 _WAITING = 2048
-"""Frames of the past that wait for their turn, of all agents together: with the pieces that are read beyond that, some
-60 MB at 1,000 tasks of 100 steps a second (reckoned). Fewer would not hold the pieces of two seconds."""
+"""Waiting frames of the past, of all agents together: with the pieces that are read beyond, some 60 MB at 1,000
+tasks of 100 steps a second (reckoned). Fewer would not hold the pieces of two seconds."""
 _QUIET = 1.0
-"""Seconds of catching up without a word about it, and between two words."""
+"""Seconds of catching up before the first message about it, and between two messages."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """Events of one agent that are not handed on yet."""
+    """Waiting events of one agent."""
 
     task: Task
     events: deque[Event] = field(default_factory=deque)
     untimed: list[Event] = field(default_factory=list)
-    """Events of the connection, which become as old as the next frame of the past."""
+    """Events of the connection, which get the time of the next frame of the past."""
     offset: float = 0.0
     """Seconds by which the console's clock is ahead of the agent's."""
+    clock_set: float = 0.0
+    """Seconds by which the agent's was set forward after the frames that come now."""
     has_frames: bool = False
     is_whole: bool = False
-    """True once all of its past has come, or is not waited for any more."""
+    """True once all of its past has come, or is no longer waited for."""
     newest: float = -math.inf
-    """Time of the newest event that it has sent, on the console's clock."""
+    """Time of the agent's newest event, on the console's clock."""
     heard: float | None = None
     """Time of the last frame that was handed on."""
     sequence: int = -1
@@ -69,8 +71,8 @@ class _Share:
         if self.is_whole:
             self._append(event)
         elif isinstance(event, FrameArrived):
-            # A clock that was set meanwhile brings no frame before the one that it followed.
-            at = min(max(event.frame.at + self.offset, self.newest), event.at)
+            # Nothing that an agent says of its clock brings a frame before the one that it followed.
+            at = min(max(event.frame.at + self.clock_set + self.offset, self.newest), event.at)
             self._append(*[replace(each, at=at) for each in self.untimed], replace(event, at=at))
             self.untimed, self.has_frames = [], True
         else:
@@ -98,7 +100,7 @@ class _Share:
 
     @property
     def is_gap(self) -> bool:
-        """True before a frame of which those before were sent and not kept: the agent was not silent."""
+        """True at a frame after frames that the agent sent but did not keep: it was not silent."""
         coming = next((event.frame for event in self.events if isinstance(event, FrameArrived)), None)
         return coming is not None and coming.sequence > self.sequence + 1
 
@@ -108,7 +110,7 @@ class _Share:
 
 
 class CatchUp:
-    """Stage between the streams of all agents and the inbox. Once it is over, events pass as they come."""
+    """Stage between the streams of all agents and the inbox. Once caught up, events pass at once."""
 
     def __init__(self, inbox: Inbox, clock: Callable[[], float], tasks: Iterable[Task]) -> None:
         self.is_over = False
@@ -124,7 +126,7 @@ class CatchUp:
         self._went = asyncio.Event()
 
     def put(self, event: FrameArrived | AgentDescribed | LinkChanged | MilestoneTold) -> None:
-        """Take an event of a task's stream, with the time at which it arrived."""
+        """Take an event of a task's stream, with its time of arrival."""
         if self.is_over:
             self._inbox.put(event)
             return
@@ -136,11 +138,15 @@ class CatchUp:
         self._note_came(share)
 
     def begin_past(self, task: Task, offset: float) -> None:
-        """Note that frames of the past follow, and that the console's clock is `offset` seconds ahead of theirs."""
+        """Take in that frames of the past follow, and that the console's clock is `offset` seconds ahead of theirs."""
         self._shares[task].offset = offset
 
+    def note_clock_set(self, task: Task, seconds: float) -> None:
+        """Note by how much the clock of the agent's host was set forward after the frames that come now."""
+        self._shares[task].clock_set = seconds
+
     def end_past(self, task: Task) -> None:
-        """Note that all frames of the past have come."""
+        """Take in that all frames of the past have come."""
         if not self.is_over:
             self._shares[task].end()
             self._note_came(self._shares[task])
@@ -174,9 +180,9 @@ class CatchUp:
         await put_seconds(self._inbox, self._clock)
 
     def _after_gap(self, second: float) -> float:
-        """Return the second from which on frames were kept again, where none was in this one.
+        """Return the second from which on frames were kept again, if this second has none.
 
-        Of a long hang agents keep the begin and the end. Nothing is judged between: nobody knows what was then.
+        Of a long hang agents keep the begin and the end. The time between is unknown, and not judged.
         """
         coming = [share for share in self._shares.values() if share.events]
         begin = min((share.events[0].at for share in coming), default=second)
@@ -199,7 +205,7 @@ class CatchUp:
     async def _wait(self) -> None:
         """Return once all agents have sent the needed part, or the missing ones were waited for long enough.
 
-        As long as some send, it may be this console that is slow.
+        While some agents send, this console may be the slow one.
         """
         while self._behind:
             self._came.clear()

@@ -76,7 +76,7 @@ def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
 
 
 def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
-    """Return the agent if there is only one, else the agent of the run that the operator chooses. Raises UsageError."""
+    """Return the only agent, else the agent of the run that the operator chooses. Raises UsageError."""
     if len(agents) == 1:
         return agents[0]
     lines = [f"{agent.run:<24}  {agent.address:<21}  {' '.join(agent.command)}"[:118] for agent in agents]
@@ -101,7 +101,7 @@ def _tls(settings: Settings) -> Tls | None:
 
 
 async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
-    """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
+    """Return the cluster that the agent at `address` knows. Raises CommandError and SecurityError."""
     # The task of the agent is not known before it answers.
     task = Task(Role.WORKER, 0)
     channels = Channels(ClusterSpec("agent", {task: address}, {task: address}, tls=tls), insecure=insecure)

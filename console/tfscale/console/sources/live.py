@@ -1,6 +1,6 @@
-"""Live source: a stream from every agent, each on its own, so that no agent holds up another.
+"""Live source: a stream from every agent, each on its own, so that no agent delays another.
 
-It begins with what the agents have kept, second by second (`sources/catch_up.py`).
+It begins with the frames that the agents have kept, second by second (`sources/catch_up.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 GATHERED = 0.1
-"""Seconds for which a frame may wait for frames of other agents, so that a thousand are handled together."""
+"""Seconds for which a frame may wait for other agents' frames, so that a thousand are handled together."""
 
 
 class LiveSource:

@@ -12,7 +12,7 @@ _LIMIT = 32 << 20
 
 
 class MessageQueue:
-    """Queue whose messages are handled in order, up to `seconds` after the first of them arrived."""
+    """Queue whose messages are handled in order, up to `seconds` after the first message arrived."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

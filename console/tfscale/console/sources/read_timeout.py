@@ -29,7 +29,7 @@ class ReadTimeout:
         self._waits.pop(limit, None)
 
     def cut(self, limit: asyncio.Timeout) -> None:
-        """End the wait at once, as if it had lasted too long."""
+        """End the wait at once, as a timeout would."""
         if self._waits.pop(limit, None) is not None:
             limit.reschedule(asyncio.get_running_loop().time())
 

@@ -14,13 +14,13 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 HISTORY = 600.0
-"""Seconds before the target of a jump that are folded too, to know the state there."""
+"""Seconds before the target of a jump that are replayed too, to know the state there."""
 _AHEAD = 64
 """Events that may wait in the inbox while the player catches up."""
 
 
 class RecordedSource:
-    """Events as fast as they are taken. Can be run once."""
+    """Events as fast as the caller takes them. Can be run once."""
 
     is_live = False
 
@@ -74,7 +74,7 @@ class Player:
 
     @property
     def damage(self) -> str | None:
-        """Damage of the file, None as far as it was read without one."""
+        """Damage of the file, None where no damage was read so far."""
         return self._recording.damage
 
     @property
@@ -100,13 +100,13 @@ class Player:
         self._is_paused = True
 
     def faster(self, by: int = 1) -> None:
-        """Change the speed by so many steps of `SPEEDS`; slower where negative."""
+        """Change the speed by `by` places in `SPEEDS`; slower where negative."""
         index = SPEEDS.index(self._speed) + by
         self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
         self._restart_clock()
 
     def step(self, seconds: float) -> None:
-        """Go so many seconds on, or back where negative, and pause there."""
+        """Go `seconds` on, or back where negative, and pause there."""
         self.seek(self._at + seconds)
         self.hold()
 

@@ -46,7 +46,7 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 800),
 )
 _PATIENCE = 1.0
-"""Seconds for the question why a connection failed: the link is tried again after them."""
+"""Seconds for the question why a connection failed: then the link is tried again."""
 _MOST_ASKING = 4
 """Largest number of failed connections asked for a reason at once: if all fail, a few reasons tell why."""
 
@@ -56,7 +56,7 @@ class CommandError(TfscaleError):
 
 
 class Channels:
-    """Channels by task. A stream has one of its own: where it falls silent, a command that takes long goes on.
+    """Channels by task. A stream has a channel of its own: when it is replaced, a long command goes on.
 
     Raises SecurityError where an agent may not be dialled or a certificate cannot be read.
     """
@@ -88,7 +88,7 @@ class Channels:
         return self.placement.seats.get(task, self.spec.agents[task])
 
     def follow(self, placement: str) -> None:
-        """Dial the agents of this placement, as an agent tells it, unless a newer one is known."""
+        """Dial the agents of this placement, which an agent has sent, unless a newer one is known."""
         if placement == self._newest_text:
             return
         self._newest_text = placement
@@ -106,7 +106,7 @@ class Channels:
                 self._replaced += [kept.pop(task) for kept in (self._channels, self._streams) if task in kept]
 
     async def locate(self, seats: Sequence[Address] | None = None) -> None:
-        """Ask the agents of `seats`, by default all, where tasks are placed now; a stream tells it unasked."""
+        """Ask the agents of `seats`, by default all, for the newest placement; a stream sends it unasked."""
         to = TaskIdentity(fingerprint=self._fingerprint)
 
         async def ask(seat: Address) -> None:
@@ -124,7 +124,7 @@ class Channels:
         return TaskIdentity(run, str(task), self._fingerprint)
 
     def why_no_order(self) -> str:
-        """Return why agents take no order of this console, as far as its own certificate tells; empty if they may."""
+        """Return why agents take no order of this console, by its own certificate; empty if they may."""
         tls, own = self._opener.tls, self._opener.certificates
         if tls is None or own is None or not tls.has_roles or (own.facts.role or 0) >= CallerRole.OPERATOR:
             return ""
@@ -160,17 +160,17 @@ class Channels:
         return call
 
     async def forget(self, task: Task) -> None:
-        """Close the connection of a stream that has fallen silent: the next stream has another one.
+        """Close the connection of a silent stream: the next stream has another one.
 
-        After a cut of 20 s TCP itself would wait for 10 s and more before it sends again what was not answered.
+        After a cut of 20 s TCP itself would wait for 10 s and more before it repeats unanswered data.
         """
         if (channel := self._streams.pop(task, None)) is not None:
             await channel.close()
 
     async def why(self, task: Task, error: grpc.aio.AioRpcError) -> str:
-        """Return the fault of a call in a few words, one of TLS by its name.
+        """Return the fault of a call in a few words, a fault of TLS by its name.
 
-        This side's certificate is read anew before, if its files have changed.
+        This side's certificate is first read anew, if its files have changed.
         """
         is_unknown = error.code() is grpc.StatusCode.UNAVAILABLE and could_be_tls(error.details() or "")
         if not is_unknown or self._asking >= _MOST_ASKING:
@@ -185,7 +185,7 @@ class Channels:
             self._asking -= 1
 
     async def explain(self, task: Task, error: grpc.aio.AioRpcError) -> str:
-        """Return `why`, with a question where nothing is known but that the agent does not answer."""
+        """Return `why`, after asking for a reason where only the agent's silence is known."""
         why = await self.why(task, error)
         is_absent = error.code() is grpc.StatusCode.UNAVAILABLE and why == first_line(error)
         return f"{why}; is tfscale-agent running there?" if is_absent else why
@@ -198,7 +198,7 @@ class Channels:
         return tls_fault(address, self._opener.tls, _PATIENCE)
 
     def _replace_older(self) -> None:
-        """Have channels opened anew where this side has another certificate since."""
+        """Have channels opened anew where this side has a newer certificate."""
         if self._version != self._opener.version:
             self._version = self._opener.version
             self._replaced += (*self._channels.values(), *self._streams.values())
@@ -214,10 +214,10 @@ class Channels:
 
 
 def _window(agents: int) -> int:
-    """Return the bytes of its past that each of so many agents may send before they are read.
+    """Return the bytes of its past that each of `agents` agents may send unread.
 
-    A mebibyte fills a long line. All agents together send 64 MiB ahead at most, which would lie in the console's
-    memory, and each at least 64 KiB, the least that HTTP/2 begins with.
+    A mebibyte keeps a distant connection busy. All agents together send at most 64 MiB, which the console's memory
+    holds, and each at least 64 KiB, with which HTTP/2 begins.
     """
     return max(64 << 10, min(1 << 20, (64 << 20) // agents))
 

@@ -16,7 +16,7 @@ from tfscale.core.text import printable
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
 _ORDER_PATIENCE = 10.0
-"""Seconds in which an agent carries out an order; the lead's agent may have to tell all others."""
+"""Seconds in which an agent carries out an order; the lead's agent may have to reach all others."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 
@@ -36,10 +36,10 @@ class Commands(Protocol):
         """Restart, stop or start tasks, and yield the progress."""
 
     def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
-        """Restart the gang with the tasks of a host on others, and yield the progress."""
+        """Restart the gang with the tasks of one host on others, and yield the progress."""
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        """Have an order without a call of its own carried out, and return what was done.
+        """Have an order without a call of its own carried out, and return its result in words.
 
         `task` is None where the order is about a host.
         """
@@ -55,7 +55,7 @@ class Commands(Protocol):
 
 
 class NoCommands:
-    """Commands to tasks that are not there: each raises CommandError with the `reason`."""
+    """Commands without any task: each raises CommandError with the `reason`."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -84,7 +84,7 @@ class NoCommands:
 
 
 class AgentCommands:
-    """Commands to agents; those to several tasks go to the lead, since only it issues generations."""
+    """Commands to agents; commands to several tasks go to the lead, which alone issues generations."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -92,7 +92,7 @@ class AgentCommands:
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         """Restart, stop or start tasks, and yield the progress.
 
-        `generation` is the one that the operator saw, 0 for any: where it has moved on since, nothing is done. Raises
+        `generation` is the generation that the operator saw, 0 for any: a newer one refuses the order. Raises
         CommandError.
         """
         lead = self._channels.spec.lead
@@ -119,7 +119,7 @@ class AgentCommands:
     ) -> AsyncIterator[CommandProgressed]:
         """Restart a slow task by the lead's policy `on_straggler`, if `generation` is the newest; yield the progress.
 
-        `was_worth_it` tells that its last such restart has gained enough. Raises CommandError.
+        `was_worth_it` is true where its last such restart has gained enough. Raises CommandError.
         """
         lead = self._channels.spec.lead
         to = self._channels.identity(lead)
@@ -128,7 +128,7 @@ class AgentCommands:
             yield progress
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        """Have an order without a call of its own carried out, and return what was done.
+        """Have an order without a call of its own carried out, and return its result in words.
 
         `task` is None where the order is about a host. Raises CommandError.
         """

@@ -1,4 +1,4 @@
-"""Settings of this process that must be made before gRPC is imported: it reads the environment once."""
+"""Settings of this process for gRPC, which reads the environment once, at its import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start of the screens, in a terminal or for browsers. Textual is imported only when they begin."""
+"""Start of the screens, in a terminal or for browsers. Textual is imported only then."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def run_screens(
 ) -> int:
     """Show the cluster until the operator leaves. Raises UsageError.
 
-    `end_run` ends a run that this console has started; it is called if the operator wants that, or all has ended. An
-    error of the screens is no reason to end a training.
+    `end_run` ends a run that this console has started; it is called if the operator asks for it, or all tasks have
+    ended. An error of the screens is no reason to end a training.
     """
     check_terminal(environment)
     from tfscale.console.tui.app import ConsoleApp
@@ -78,7 +78,7 @@ def run_screens(
 
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
-    """Serve the screens to browsers, and tell the URL, without which nobody gets in. Raises TfscaleError."""
+    """Serve the screens to browsers, and print the URL, which every visitor needs. Raises TfscaleError."""
     if settings.headless or settings.once:
         raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
     try:
@@ -101,7 +101,7 @@ def speaks_utf8(environment: Mapping[str, str]) -> bool:
 
 
 def _favour_keys(tasks: int) -> None:
-    """Set Python so that a key need not wait for the garbage collector, nor for a diagnosis in another thread."""
+    """Set Python so that keys wait neither for the garbage collector nor for a diagnosis in another thread."""
     # What is loaded by now stays: it need not be searched for garbage again and again. The threshold is above what
     # the streams of many tasks have under way.
     gc.freeze()

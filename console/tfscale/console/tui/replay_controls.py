@@ -17,7 +17,7 @@ _SAME = 1.5
 
 
 class ReplayControls:
-    """Controls of a player that also watch its snapshots."""
+    """Controls of a player, which also watch its snapshots."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -59,7 +59,7 @@ class ReplayControls:
         return f"replay {done} {pace}"
 
     def new_damage(self) -> str | None:
-        """Return the damage of the file, the first time that it is asked for; else None."""
+        """Return the damage of the file, once; else None."""
         if self._is_damage_reported or self.player.damage is None:
             return None
         self._is_damage_reported = True
@@ -77,7 +77,7 @@ class ReplayControls:
 
 
 def _clock(begin: float, hour: int, minute: int, second: float) -> float:
-    """Return the first Unix time since `begin` at which the clock showed this."""
+    """Return the first Unix time since `begin` at which the clock showed this time."""
     day = time.localtime(begin)
     at = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, hour, minute, 0, 0, 0, -1)) + second
     return at if at >= begin - 60 else at + 86_400

@@ -1,7 +1,7 @@
 """Console in a browser: each open page runs a console of its own, drawn over a websocket.
 
-A page may do what the user may who runs the server, so it must know the token that was printed with the address. The
-first visit brings it in the URL and gets a cookie for it, which a browser sends with the websocket, too.
+A page may do everything that the server's user may, so it must know the token that was printed with the address. The
+first visit brings the token in the URL and gets a cookie for it, which a browser sends with the websocket, too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ConsoleServer(Server):
         return guard
 
     def _welcomed(self, request: web.Request) -> web.StreamResponse:
-        """Return a cookie in exchange for the token, and the page's address without it: addresses are kept."""
+        """Return a cookie in exchange for the token, and the page's address without it: browsers keep addresses."""
         left = {name: value for name, value in request.query.items() if name != "token"}
         response = web.Response(status=303, headers={"Location": str(URL("/").with_query(left))})
         response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="Lax", path="/")
@@ -91,7 +91,7 @@ class ConsoleServer(Server):
 def is_welcome(address: Address, host: str, origin: str | None) -> bool:
     """Decide whether a request comes from a page of this server, and not from another site's page.
 
-    `host` and `origin` are the request's headers; a browser sends the second with every websocket.
+    `host` and `origin` are the request's headers; a browser sends `origin` with every websocket.
     """
     url = URL(f"http://{host}")
     if address.is_loopback and url.host not in ("localhost", "127.0.0.1", "::1", address.host):
@@ -100,7 +100,7 @@ def is_welcome(address: Address, host: str, origin: str | None) -> bool:
 
 
 def serve(arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
-    """Serve until interrupted, and tell the URL. `arguments` are those of each console. Raises TfscaleError."""
+    """Serve until interrupted, after printing the URL. `arguments` are those of each console. Raises TfscaleError."""
     try:
         ConsoleServer(arguments, address, tell).serve()
     except OSError as error:

@@ -33,9 +33,11 @@ class StreamReply:
     at: float | None = None
     """Time of the description on the clock of the agent's host; None where the past comes with the description."""
     milestones: tuple[Milestone, ...] = ()
-    """Milestones of before its past, oldest first."""
+    """Milestones from before its past, oldest first."""
     ends_past: bool = False
     """True once all of the past has come."""
+    clock_set: float = 0.0
+    """Seconds by which the clock of the agent's host was set forward since these frames of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def reply(data: bytes) -> StreamReply:
         return StreamReply(message.schema_version, farewell=record_of(Farewell, message.farewell, CAUTION))
     if message.HasField("past"):
         frames = tuple(message.past.frames)
-        return StreamReply(message.schema_version, frames=frames, ends_past=not frames)
+        is_end, clock_set = not frames, message.past.clock_set
+        return StreamReply(message.schema_version, frames=frames, ends_past=is_end, clock_set=clock_set)
     if not message.HasField("snapshot"):
         return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
@@ -105,9 +108,9 @@ def stack_text(message: agent_pb2.StackReply) -> str:
 
 
 def watch_request(to: TaskIdentity, since: float, past: float | None = None) -> agent_pb2.WatchRequest:
-    """Ask for the frames after `since`, Unix seconds on the clock of the agent's host.
+    """Return a request for the frames after `since`, Unix seconds on the clock of the agent's host.
 
-    With `past` for those of so many seconds instead; an agent that does not know of it goes by `since`.
+    With `past` it asks for the last `past` seconds instead; an older agent ignores `past` and goes by `since`.
     """
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, past=past, to=_to(to))
 
@@ -118,7 +121,7 @@ def describe_request(to: TaskIdentity | None = None) -> agent_pb2.DescribeReques
 
 
 def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
-    """Ask for a command to tasks, as long as `generation` is the newest; 0 is any."""
+    """Return a request for a command to tasks, refused unless `generation` is the newest; 0 is any."""
     return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation, to=_to(to))
 
 
@@ -132,7 +135,7 @@ def policy_request(
 
 
 def without_request(to: TaskIdentity, hosts: Sequence[str], reason: str) -> agent_pb2.TasksRequest:
-    """Ask for a restart that places the tasks of these hosts on others."""
+    """Return a request for a restart that places the tasks of these hosts on others."""
     return agent_pb2.TasksRequest(without=hosts, reason=reason, to=_to(to))
 
 

@@ -1,7 +1,7 @@
 """Frames as they arrive, a thousand a second.
 
-They are read by protos/tfscale/v1/arrival.proto, in which columns of numbers, parts that seldom change, and the host
-and its GPUs, which few read, stay the bytes that they are. All else is converted by the names of fields.
+They are read by protos/tfscale/v1/arrival.proto. Columns of numbers, parts that seldom change, and the host and its
+GPUs, which are seldom read, stay encoded. All else is converted by the names of fields.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _READ = tuple(field.name for field in arrival_pb2.ArrivingFrame.DESCRIPTOR.field
 _SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
 _ACTIVITY_KINDS = telemetry_pb2.ActivityKind.values()[1:]
 _TASKS = 4096
-"""Tasks whose newest status is remembered as it came: the same bytes are not read again."""
+"""Tasks whose newest status is kept encoded: equal bytes are not read again."""
 
 
 class ArrivedCounters(Counters):
-    """Counters that are decoded each time they are read.
+    """Counters that are decoded at each reading.
 
-    Decoded they take ten times the memory, and of a thousand tasks few are looked at.
+    Decoded they take ten times the memory, and few of a thousand tasks are looked at.
     """
 
     __slots__ = ("_data",)
@@ -76,9 +76,9 @@ class ArrivedCounters(Counters):
 
 
 class ArrivedFrame(Frame):
-    """Frame whose host and GPUs are decoded when they are first read.
+    """Frame whose host and GPUs are decoded at their first reading.
 
-    Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
+    Until then their slots are empty, and Python calls `__getattr__` for an empty slot.
     """
 
     __slots__ = ("cores", "counters", "gpu_count", "is_held", "is_stopped", "link_use", "misses_neighbour")
@@ -165,7 +165,7 @@ def _set_counters(made: Any, message: Message) -> None:
 
 @lru_cache(maxsize=_TASKS)
 def _status(data: bytes) -> TaskStatus:
-    """Return the status in these bytes, which change once in hours."""
+    """Return the status in these bytes, cached: it changes once in hours."""
     status = record_of(TaskStatus, parsed(telemetry_pb2.TaskStatus, data), CAUTION)
     if status.exit is not None:
         check_time(status.exit.at)
@@ -214,7 +214,7 @@ def _counts(data: bytes) -> array[int]:
 
 
 def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
-    """Return None where its time is not a date, or a number of seconds is not finite."""
+    """Return the coordinator's state, None where its time is not a date or its seconds are not finite."""
     seconds = [message.waited, *(spent for worker in message.workers for spent in (worker.busy, worker.idle))]
     if not (is_moment(message.at) and all(map(math.isfinite, seconds))):
         return None

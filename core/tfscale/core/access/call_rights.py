@@ -36,7 +36,7 @@ CALLS = {
 On loopback a token stands for the role: all calls with a role need it.
 """
 UNKNOWN = Call(CallerRole.AGENT)
-"""Conditions of a call without a row: only agents may make it."""
+"""Conditions of a call that has no row: only agents may make such a call."""
 
 
 def least_role(method: str, order: str = "") -> CallerRole | None:

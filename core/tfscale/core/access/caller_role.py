@@ -16,7 +16,7 @@ class CallerRole(IntEnum):
     OPERATOR = 2
     """Gives orders."""
     AGENT = 3
-    """Carries them out at other agents."""
+    """Carries out orders at other agents."""
 
     def __str__(self) -> str:
         return self.name.lower()

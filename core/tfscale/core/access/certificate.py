@@ -1,7 +1,7 @@
 """Certificate of this side: read from the files of `[tls]`, and checked before it is used.
 
-Python's `ssl` reads a certificate only in a handshake, so one is held in memory, between this side and itself: OpenSSL
-then compares key, authority and purpose by its own rules, and a program needs no library for certificates besides.
+Python's `ssl` reads a certificate only in a handshake. So a handshake is held in memory, between this side and itself:
+OpenSSL then compares key, authority and purpose by its own rules, and no further library is needed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tfscale.core.errors import UsageError
 from tfscale.core.text import bounded
 
 NO_CHECK_TIME = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name: dates are compared here, to be told."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, without a name in Python: dates are compared here, for a sentence about them."""
 TOLD_BEFORE = 14 * 86_400.0
-"""Seconds before its end from which a certificate is reported as ending."""
+"""Seconds before a certificate's end from which on its end is reported."""
 _MOST_NAME = 64
 _READINGS = 3
-"""Attempts to read the three files: a renewal may replace one of them during a reading."""
+"""Attempts to read the three files: a renewal may replace a file during a reading."""
 
 
 class SecurityError(UsageError):
@@ -44,7 +44,7 @@ class Certificate:
     """Unix seconds at which the certificate expires."""
 
     def why_not(self, now: float) -> str:
-        """Return why it cannot be used at this time, empty if it can."""
+        """Return why the certificate cannot be used at this time, empty if it can."""
         if now >= self.end:
             return f"expired on {day(self.end)}: renew it"
         return f"is not valid before {day(self.begin)}: compare the clocks" if now < self.begin else ""
@@ -56,7 +56,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class PemFiles:
-    """Contents of the files of `[tls]`, and what they say."""
+    """Contents of the files of `[tls]`, and the facts in the certificate."""
 
     ca: bytes
     certificate: bytes

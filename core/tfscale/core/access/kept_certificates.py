@@ -15,7 +15,7 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class KeptCertificates:
-    """Files of `[tls]` as they were when they were last right. Raises SecurityError where they are wrong at first.
+    """Files of `[tls]` as last found right. Raises SecurityError where the first reading finds them wrong.
 
     `needs` is the role that the certificate must have for its owner to be of use to others, None for any.
     """
@@ -33,9 +33,9 @@ class KeptCertificates:
         return self._pem.facts
 
     def refresh(self) -> bool:
-        """Read the files if they have changed, and return whether they are replaced. It may block: call it in a thread.
+        """Read the files if they have changed, and return whether they are replaced. May block: call it in a thread.
 
-        Raises SecurityError, once for each change, where the new ones are wrong; the old ones are used then.
+        Raises SecurityError, once for each change, where the new files are wrong; the old ones stay in use.
         """
         stamp = _stamp(self.tls)
         if stamp == self._stamp:
@@ -56,9 +56,9 @@ class KeptCertificates:
         return grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Return credentials of a server that shows each new caller the certificate that is kept then.
+        """Return credentials of a server that shows each new caller the newest certificate.
 
-        Callers must show one of the same authority.
+        Callers must show a certificate of the same authority.
         """
         shown = self.version
 
@@ -93,7 +93,7 @@ class KeptCertificates:
 
 
 def _stamp(tls: Tls) -> _Stamp:
-    """Return what changes when a file is replaced or written."""
+    """Return the numbers of a file's state that change when the file is replaced or written."""
     found = []
     for path in (tls.ca, tls.certificate, tls.key):
         status = None

@@ -18,7 +18,7 @@ _ITS_CERTIFICATE = {
     62: "its certificate names another host: make one for {host}",
     64: "its certificate names another host: make one for {host}",
 }
-"""Words by OpenSSL's number of the error (X509_V_ERR_...); any other number: no trusted authority has signed it."""
+"""Words by OpenSSL's number of the error (X509_V_ERR_...); for any other number: no trusted authority has signed it."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 """Reasons that OpenSSL gives where the other side's bytes are not TLS."""
 _NOT_TLS = ("refused", "timed out", "timeout", "unreachable", "no route", "resolution", "deadline")
@@ -70,9 +70,9 @@ def _refused(connection: socket.socket, host: str, tls: Tls) -> str:
 
 
 def _is_welcome(secure: ssl.SSLSocket) -> bool:
-    """Decide whether the other side goes on after the handshake, in which TLS 1.3 does not refuse a certificate yet.
+    """Decide whether the other side goes on after the handshake: TLS 1.3 refuses a certificate only after it.
 
-    gRPC begins with its settings, and closes the connection without a word of whom it does not trust.
+    gRPC first sends its settings; to a side that it does not trust it closes the connection without a word.
     """
     try:
         return bool(secure.recv(1))

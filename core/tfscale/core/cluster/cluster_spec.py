@@ -38,7 +38,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """True for a host of which only this machine can be meant; `127.example.org` is a name as any other."""
+        """True for a host that can only be this machine; `127.example.org` is a name like any other."""
         if self.host == "localhost":
             return True
         try:
@@ -50,7 +50,7 @@ class Address:
 NOWHERE = Address("127.0.0.1", 0)
 """Address of a task that belongs to no cluster."""
 ALONE_NAME = "alone"
-"""Value of `cluster` in the document of such a task."""
+"""Value of `cluster` in the document of a task without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Tls:
     certificate: Path
     key: Path
     has_roles: bool = True
-    """False where every certificate of the authority may give every order."""
+    """False where every certificate of the authority gives every right."""
 
 
 @dataclass(frozen=True, slots=True)

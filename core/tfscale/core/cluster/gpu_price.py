@@ -19,7 +19,7 @@ class GpuPrice:
     currency: str = "USD"
 
     def money(self, gpu_hours: float) -> str:
-        """Return the price of so many GPU-hours: `31 USD`, `0.42 USD`."""
+        """Return the price of GPU-hours: `31 USD`, `0.42 USD`."""
         amount = self.per_hour * gpu_hours
         return f"{amount:,.0f} {self.currency}" if amount >= 9.995 else f"{amount:.2f} {self.currency}"
 
@@ -29,12 +29,12 @@ class GpuPrice:
 
 
 def gpu_hours(gpus: int, seconds: float) -> float:
-    """Return the GPU-hours of so many seconds of so many GPUs."""
+    """Return the GPU-hours of `gpus` GPUs in `seconds`."""
     return gpus * seconds / 3600
 
 
 def hours_text(hours: float, digits: int = 3) -> str:
-    """Return GPU-hours with so many digits, but no whole one left out: `0.933 GPU-h`, `1,230 GPU-h`."""
+    """Return GPU-hours with `digits` digits, or all digits of the whole part: `0.933 GPU-h`, `1,230 GPU-h`."""
     return f"{hours:,.0f} GPU-h" if hours >= 10**digits - 0.5 else f"{hours:.{digits}g} GPU-h"
 
 

@@ -37,21 +37,21 @@ class RestartPolicy(StrEnum):
     ALWAYS = "Always"
     """Any end that nobody has asked for."""
     ON_FAILURE = "OnFailure"
-    """Any of these but an exit with code 0."""
+    """Restart after any of these except an exit with code 0."""
     NEVER = "Never"
     EXIT_CODE = "ExitCode"
     """Failures by a signal, with a code from 128 on, or with 42; codes from 1 to 127 are permanent."""
 
 
 class OnHang(StrEnum):
-    """Reaction to a task that makes no step any more, once the stacks of all tasks are written down."""
+    """Reaction to a task that has stopped making steps, once the stacks of all tasks are written down."""
 
     TELL = "tell"
     RESTART = "restart"
 
 
 class OnStraggler(StrEnum):
-    """Reaction to one worker that makes the others wait, while a console of an operator watches."""
+    """Reaction to a worker that makes the others wait, while an operator's console watches."""
 
     TELL = "tell"
     RESTART = "restart"
@@ -67,19 +67,19 @@ class RecoveryPolicy:
     by_role: Mapping[Role, RestartPolicy]
     """Policy of each role; a role without an entry has `Never`."""
     max_restarts: int = 10
-    """Restarts within `period` after which no other one follows."""
+    """Restarts within `period` after which no further restart follows."""
     period: float = 3600.0
     backoff: float = 2.0
-    """Time up to the first restart; it is doubled with each in a row that brought no progress, up to `most_backoff`."""
+    """Time up to the first restart; it is doubled with each restart in a row without progress, up to `most_backoff`."""
     most_backoff: float = 60.0
     without_progress: int = 3
-    """Most restarts in a row that brought neither a newer checkpoint nor a higher step: no further one follows."""
+    """Most restarts in a row without a newer checkpoint or a higher step; no further restart follows."""
     on_hang: OnHang = OnHang.TELL
     on_straggler: OnStraggler = OnStraggler.TELL
     replace_after: float = 30.0
     """Seconds without an answer of an agent, after which a due restart leaves out the agent's host."""
     min_workers: int | None = None
-    """Fewest workers with which the gang is started where no other agent is free; None: all of the file."""
+    """Fewest workers with which the gang starts where no other agent is free; None: as many as in the file."""
     cordon_after: int = 3
     """Failures of a host within `period` after which no task is placed there."""
 

@@ -1,4 +1,4 @@
-"""Tasks that restart together, and the training that this loses: both follow from the family of the strategy."""
+"""Tasks that restart together, and the training that is lost by it: both follow from the family of the strategy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
 
 _READING = frozenset({Role.CHIEF, Role.WORKER, Role.DATAWORKER})
-"""Roles that a dispatcher of the tf.data service takes with it."""
+"""Roles that restart with a dispatcher of the tf.data service."""
 
 
 class RestartError(UsageError):
@@ -34,13 +34,13 @@ def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task])
 
 
 def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
-    """Return all tasks that have nothing more to do, and would not end by themselves, once the lead has ended well."""
+    """Return all tasks that would not end by themselves, although their work is done, once the lead has ended well."""
     serving = _family(spec, strategy).serving
     return tuple(task for task in spec.tasks if task.role in serving and task != spec.lead)
 
 
 def keeps_training(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> bool:
-    """Decide whether all that `tasks` have trained survives their restart, because other tasks hold it."""
+    """Decide whether a restart of `tasks` loses no training, because other tasks hold it."""
     stateless = _family(spec, strategy).stateless
     return all(task.role in stateless for task in tasks)
 

@@ -93,11 +93,11 @@ class ChannelOpener:
 
     @property
     def version(self) -> int:
-        """Number that rises when the certificate is replaced: a channel of an older one has an old certificate."""
+        """Number that rises when the certificate is replaced: a channel of an older version has an old certificate."""
         return 0 if self.certificates is None else self.certificates.version
 
     def open(self, address: Address, *, is_stream: bool = False) -> grpc.aio.Channel:
-        """Open a channel. One that carries nothing but a task's stream needs no token, and costs less without.
+        """Open a channel. A channel that carries only a task's stream needs no token, and costs less without.
 
         Raises SecurityError where the address may not be dialled.
         """
@@ -107,14 +107,14 @@ class ChannelOpener:
         return grpc.aio.insecure_channel(str(address), options=self._options, interceptors=senders)
 
     def _kept(self, certificates: KeptCertificates) -> grpc.ChannelCredentials:
-        """Return the credentials of the newest certificate, the same for a thousand channels."""
+        """Return the credentials of the newest certificate: one object for a thousand channels."""
         if self._credentials is None or self._credentials[0] != certificates.version:
             self._credentials = (certificates.version, certificates.channel_credentials())
         return self._credentials[1]
 
 
 def channel_opener(spec: ClusterSpec, insecure: bool, options: Sequence[tuple[str, int]]) -> ChannelOpener:
-    """Return the opener of a console's channels. Raises SecurityError where any one agent may not be dialled."""
+    """Return the opener of a console's channels. Raises SecurityError where any agent may not be dialled."""
     for address in spec.agents.values():
         uses_tls(address, spec, insecure)
     return ChannelOpener(spec, insecure, certificates_of(spec, insecure), options)

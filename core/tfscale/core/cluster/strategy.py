@@ -1,11 +1,11 @@
 """The strategies of `tf.distribute` in one table: to support another one, add a row.
 
-The family of a strategy decides which tasks restart together and what a restart loses (`restart.py` beside it).
-The other columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
+The family of a strategy decides which tasks restart together and what a restart loses (`restart.py` beside it). The
+other columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
 (`probe/hooks/tensorflow_hooks.py`).
 
-A strategy is found by the name of its class or of a base class, so a subclass has the row of its base. One that has
-no row is judged by the roles of the cluster.
+A strategy is found by the name of its class or of a base class, so a subclass has the row of its base. A strategy
+without a row is judged by the roles of the cluster.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Strategy:
     extended: str = ""
     """`module:Class` of its StrategyExtended below `tensorflow.python.distribute`; empty: as any other strategy."""
     reductions: tuple[str, ...] = ()
-    """Reducing methods that `extended` defines itself: they are hooked there."""
+    """Reducing methods that the class of `extended` defines itself, and in which they are hooked."""
     collective: str | None = LOCAL
     """Way in which replicas exchange tensors; None: across processes, by the program's `CommunicationOptions`."""
 

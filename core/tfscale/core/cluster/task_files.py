@@ -1,4 +1,4 @@
-"""Layout of a run's folder on a task's host: what the agent writes, and the console names."""
+"""Layout of a run's folder on a task's host: the files that the agent writes, and the console names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.core.cluster.task_identity import fingerprint_of
 
 
 def state_folder(state_dir: Path, run: str, spec: ClusterSpec) -> Path:
-    """Return the folder of a run below the folder of all runs: two clusters whose files have one name have two."""
+    """Return the folder of a run below the folder of all runs: two clusters of one name have two folders."""
     return state_dir / (run if spec.is_alone else f"{run}-{fingerprint_of(spec)}")
 
 

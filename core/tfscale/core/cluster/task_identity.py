@@ -17,12 +17,12 @@ ALONE = "alone"
 """Fingerprint of a task that belongs to no cluster."""
 _DIGITS = 8
 _MOST_SHOWN = 60
-"""Characters of a name in an error: it comes from other hosts."""
+"""Characters of a name in an error, which may come from another host and be long."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """Names of one agent's task. In a request an empty one means that the caller does not know it."""
+    """Names of one agent's task. An empty name in a request means that the caller does not know it."""
 
     run: str = ""
     task: str = ""
@@ -56,7 +56,7 @@ def fingerprint_of(spec: ClusterSpec) -> str:
     """Return 8 hexadecimal digits that are the same for two specs whose tasks have the same addresses.
 
     Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
-    agents, which a console may reach through a tunnel. Nor does it matter where a task sits now.
+    agents, which a console may reach through a tunnel, nor the host on which a task sits now.
     """
     spec = file_spec(spec)
     if spec.is_alone:

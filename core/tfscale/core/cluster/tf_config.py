@@ -14,13 +14,14 @@ from tfscale.core.errors import UsageError
 def tf_config(spec: ClusterSpec, task: Task, given: str = "") -> str:
     """Return `TF_CONFIG` for one task, as JSON.
 
-    A cluster that is made from the spec names the evaluators only to an evaluator, and the tasks of the tf.data service
-    only to these. Keys of `given` that tfscale does not know (`task.trial`, `environment`, `job`, `rpc_layer`) stay.
+    A cluster that is made from the spec names evaluators only to an evaluator, and tasks of the tf.data service only to
+    tasks of the service. Keys of `given` that tfscale does not know (`task.trial`, `environment`, `job`, `rpc_layer`)
+    stay.
 
     Args:
         spec: the whole cluster.
-        task: the task that it is for.
-        given: `TF_CONFIG` of the platform, empty where there is none.
+        task: the task that gets the variable.
+        given: `TF_CONFIG` of the platform, empty without one.
     """
     document = _object(given)
     cluster, own = document.get("cluster"), document.get("task")

@@ -1,4 +1,4 @@
-"""Failures of tasks. Of several the console names the first, and agents decide a restart by the first.
+"""Failures of tasks. The first of several is the one that the console names, and by which agents decide a restart.
 
 Standard library alone, because agents import this module.
 """
@@ -14,16 +14,17 @@ from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
 SETTLE = 3.0
-"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
+"""Seconds to wait for the other agents' reports before a culprit is named: three reports. With less a late report would
+leave the wrong culprit, with more every crash is told later."""
 CLOCK_DOUBT = 2.0
-"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
+"""Seconds by which different clocks, and TensorFlow's own reaction, can reverse the order of two exits."""
 PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals by which no task dies because of another's death."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of one task's process, not well and not on request."""
+    """End of one task's process, neither well nor on request."""
 
     task: str
     generation: int
@@ -49,7 +50,7 @@ class Failure:
         return self.clue is not None and self.clue.kind == PEER and self.signal not in PRIMARY
 
     def has_lost_a_peer(self, earliest: float) -> bool:
-        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
+        """Decide whether the task ended because another task had, by its own log; also if it was killed long after."""
         is_late = self.at > earliest + CLOCK_DOUBT
         return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
 
@@ -70,7 +71,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:
-    """Return the first failure; failures that, by their own log, follow another one are left out.
+    """Return the first failure, without those that by their own log follow another failure.
 
     Among failures too close in time to be ordered, a primary one goes first.
     """

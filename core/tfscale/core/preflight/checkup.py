@@ -12,7 +12,7 @@ from tfscale.core.preflight.examination import Contact, Examination
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer of one task's agent, or the reason why there is none."""
+    """Answer of one task's agent, or the reason why it has not answered."""
 
     problem: str = ""
     examination: Examination | None = None

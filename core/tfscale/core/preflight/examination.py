@@ -51,7 +51,7 @@ class Examination:
     port: int
     """Port on which the agent listens for the moment, 0 for none."""
     port_problem: str
-    """Reason why the port of a task that does not live could not be served, as in `taken by process 12 (...)`."""
+    """Reason why the port of an ended task could not be served, as in `taken by process 12 (...)`."""
     disks: tuple[FolderSpace, ...]
     memory_available: int
     """Bytes."""
@@ -61,11 +61,11 @@ class Examination:
     gpus: int
     """GPUs that NVML tells."""
     gpus_seen: int | None = None
-    """GPUs that TensorFlow sees, as the probe has told."""
+    """GPUs that TensorFlow sees, as the probe has reported."""
     visible_devices: str | None = None
     """CUDA_VISIBLE_DEVICES of the task."""
     strategy: str | None = None
-    """Strategy of the program, as the probe has told."""
+    """Strategy of the program, as the probe has reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Contact:
     is_agent: bool
     address: str
     problem: str = ""
-    """Reason why it was not reached."""
+    """Reason why the target was not reached."""
 
 
 @dataclass(frozen=True, slots=True)

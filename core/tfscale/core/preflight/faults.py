@@ -16,7 +16,7 @@ from tfscale.core.text import bit_rate, data_size, listing
 CLOCK_APART = 0.5
 """Seconds by which clocks may differ before times of several hosts mislead."""
 LEAST_SPACE = 1 << 30
-"""Free bytes below which a disk is a fault: a checkpoint of 90 million weights with Adam's two moments is as large."""
+"""Free bytes below which a disk is a fault: the size of a checkpoint of 90 million weights with Adam's two moments."""
 LEAST_STATE = 64 << 20
 """Bytes free in the state folder: one log before it is rotated."""
 LEAST_MEMORY = 1 << 30
@@ -92,7 +92,7 @@ def _taken_ports(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _unreached(checkup: Checkup) -> Iterator[Fault]:
-    """Say of each target which agents do not reach it; agents with the same reason share a sentence."""
+    """Return a sentence about each target that agents do not reach; agents with the same reason share a sentence."""
     tried: dict[tuple[str, bool], int] = defaultdict(int)
     failed: dict[tuple[str, bool, str, str], list[Task]] = defaultdict(list)
     examined = {str(task): found for task, found in checkup.examined.items()}
@@ -112,7 +112,7 @@ def _unreached(checkup: Checkup) -> Iterator[Fault]:
 
 
 def tells(found: Examination | None, contact: Contact) -> bool:
-    """Decide whether an attempt says anything about its target, by the target's own examination.
+    """Decide whether a contact says anything about its target, by the target's own examination.
 
     A refused connection says nothing about a task whose agent was not examined, whose port another program holds, or
     which has no server: it has just started, or only evaluates.
@@ -125,7 +125,7 @@ def tells(found: Examination | None, contact: Contact) -> bool:
 
 
 def _names(checkup: Checkup) -> Iterator[Fault]:
-    """Find host names that are unknown, that lead to the host itself, or that lead to several addresses."""
+    """Return faults of host names that are unknown, lead to the host itself, or lead to several addresses."""
     hosts = {address.host for address in checkup.spec.tasks.values()}
     if len(hosts) < 2:
         return
@@ -257,7 +257,7 @@ def _transfers(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _unequal(column: str, what: str, values: Mapping[Task, str], advice: str) -> Iterator[Fault]:
-    """Name the tasks whose value differs from most; an empty value is unknown, and compared with none."""
+    """Return the tasks whose value differs from that of most tasks; empty values are unknown, and not compared."""
     tasks_of: dict[str, list[Task]] = defaultdict(list)
     for task, value in values.items():
         if value:

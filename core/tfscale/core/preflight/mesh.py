@@ -27,7 +27,7 @@ class Mesh:
 
 
 def mesh_of(spec: ClusterSpec, chance: random.Random) -> Mesh:
-    """Return the pairs that are tried: every task of another host, in large clusters the next, the lead and some."""
+    """Return the pairs to try: each task with all of other hosts; in large clusters with the next, lead and some."""
     tasks = list(spec.tasks)
     others = {task: [other for other in tasks if _host(spec, other) != _host(spec, task)] for task in tasks}
     if len(tasks) <= MOST_WHOLE:
@@ -41,7 +41,7 @@ def mesh_of(spec: ClusterSpec, chance: random.Random) -> Mesh:
 
 
 def transfers_of(spec: ClusterSpec, chance: random.Random) -> list[tuple[Task, Task]]:
-    """Return pairs of neighbours in the ring of hosts, a sample of them where there are many."""
+    """Return pairs of neighbours in the ring of hosts; where there are many, a sample of these pairs."""
     speakers: dict[str, Task] = {}
     for task in spec.tasks:
         speakers.setdefault(_host(spec, task), task)

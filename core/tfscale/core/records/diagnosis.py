@@ -9,6 +9,8 @@ from tfscale.core.records.schema import Time
 
 Evidence = dict[str, float | str | tuple[str, ...] | None]
 """Numbers, words and names of a finding, under the names of the schema."""
+BEGAN, EARLIER = "began", "earlier"
+"""Name and value of the evidence of a finding that held at the begin of what is known, and so perhaps before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Remedy:
     model: str = ""
     """The assumption of the model, in words."""
     at_most: bool = False
-    """True if the model of the gain leaves out effects that can only lessen it."""
+    """True if the model of the gain leaves out effects that can only make the gain smaller."""
 
     def __str__(self) -> str:
         if self.gain is None:
@@ -43,19 +45,24 @@ class Diagnosis:
     sentence: str
     evidence: Evidence = field(default_factory=dict)
     together: tuple[str, ...] = ()
-    """Subjects of all findings that share this sentence, its own among them; empty where no other shares it."""
+    """Subjects of all findings that share this sentence, including this one; empty where no other finding shares it."""
     remedies: tuple[Remedy, ...] = ()
     """Changes that would help; the first is named in the sentence."""
     statement: str = ""
     """The sentence without its remedy; empty where it has none."""
 
+    @property
+    def began_earlier(self) -> bool:
+        """True where `begin` is the begin of what is known, and the finding is older."""
+        return self.evidence.get(BEGAN) == EARLIER
+
     def number(self, name: str) -> float | None:
-        """Return a number of the evidence; None where it has none of this name."""
+        """Return a number of the evidence by its name; None where the evidence has no such number."""
         value = self.evidence.get(name)
         return float(value) if isinstance(value, float | int) else None
 
     def named(self) -> Iterator[str]:
-        """Yield all names of subjects that the finding tells of, among other words of its evidence."""
+        """Yield all subjects' names in the finding, among other words of its evidence."""
         yield from (self.subject, *self.together)
         for value in self.evidence.values():
             if isinstance(value, str):

@@ -63,7 +63,7 @@ class Frame:
 
     @property
     def counters(self) -> Counters:
-        """The host and its GPUs, to be kept without the rest."""
+        """The host and its GPUs, without the rest of the frame."""
         return Counters(self.host, self.gpus)
 
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
@@ -103,6 +103,6 @@ class Farewell:
     """Last words of an agent that ends."""
 
     task_goes_on: bool = False
-    """True where it leaves a living task to the next agent."""
+    """True where the agent leaves a living task to the next agent."""
     moves: bool = False
     """True if tasks are placed anew: the agent goes on with another task, or as a spare."""

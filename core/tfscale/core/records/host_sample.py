@@ -41,9 +41,9 @@ class TaskUsage:
     blocked: int = 0
     """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
     blocked_for: float | None = None
-    """Seconds for which the thread that waits longest has waited."""
+    """Seconds for which the longest-waiting thread of the task has waited."""
     blocked_in: str = ""
-    """Kernel function in which that thread waits (`wchan`)."""
+    """Kernel function in which the longest-waiting thread waits (`wchan`)."""
     frozen: bool = False
     """True while its cgroup is frozen, as by `docker pause`."""
     stands_at: str = ""
@@ -63,7 +63,7 @@ class Disk:
     """Bytes that the task may still write."""
     total: int
     read: float | None = None
-    """Rate of all programs of the host, as `written`; None where it is no block device of this host."""
+    """Rate of all programs of the host, as `written`; None where the disk is no block device of this host."""
     written: float | None = None
 
 
@@ -86,22 +86,23 @@ class PeerLink:
     """Bytes that were sent and are not acknowledged."""
     round_trip: float
     delivery_rate: float
-    """Bytes a second that the kernel measured last, of the connection that carried most."""
+    """Bytes a second, as the kernel measured last on the connection that carried most."""
     app_limited: bool
     """True where the program had too little to send for more."""
     retransmitted: float | None = None
-    """Share of the segments that were sent again because they were lost; None where none was sent."""
+    """Share of the segments that were lost and sent again; None where none was sent."""
     unanswered: float | None = None
-    """Seconds for which the peer's host has acknowledged none of the repeated data; None: it answers."""
+    """Seconds since the peer's host last acknowledged repeated data; None while it answers."""
 
 
 UNHEARD = 4.0
-"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings in turn were due)."""
+"""Seconds without an answer of its host after which a neighbour is missed: two greetings in turn were due. With less a
+single lost greeting would count, with more a cut host is named later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Agent of another host, greeted every two seconds: a host that is cut off differs in this from a dead one."""
+    """Agent of another host, greeted every two seconds: the answer tells a host that is cut off from a dead host."""
 
     task: str
     heard: Time | None
@@ -109,7 +110,7 @@ class Neighbour:
     round_trip: float | None = None
     """Seconds of that greeting."""
     reached: Time | None = None
-    """Time of the newest answer of the neighbour's host: a connection, or a refusal since no agent is there."""
+    """Time of the newest answer of the neighbour's host: a connection, or a refusal for want of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class GpuSample:
     """Bytes a second, over 20 ms; as `pcie_sent`, from the view of the GPU."""
     pcie_sent: float | None = None
     nvlinks: int | None = None
-    """NVLinks that it has, wired or not."""
+    """NVLinks of the GPU, wired or not."""
     nvlinks_up: int | None = None
     nvlink_errors: int | None = None
     """Replays, recoveries and CRC errors of all links since the driver was loaded."""

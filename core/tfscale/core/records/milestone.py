@@ -27,5 +27,5 @@ class Milestone:
         return cls(frame.at, frame.status, tuple(missed))
 
     def is_change(self, before: Milestone | None) -> bool:
-        """Decide whether anything is other than it was before."""
+        """Decide whether the milestone differs in anything from the one before."""
         return before is None or (self.status, self.unheard) != (before.status, before.unheard)

@@ -1,24 +1,26 @@
-"""State of the probe, and the facts about the program that it has found."""
+"""State of the probe, and the facts about the program that the probe has found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfscale.core.records.schema import Time
+from tfscale.core.text_enum import TextEnum
 
 
-class ProbeState(StrEnum):
+class ProbeState(TextEnum):
     """State of the probe inside the training process."""
 
     WAITING = "waiting"
     MEASURING = "measuring"
     DISABLED = "disabled"
     ABSENT = "absent"
-    """State of a task whose processes load no probe, as its agent has found; the message says why."""
+    """State of a task whose processes have no probe; the message says why."""
+    EXPECTED = "expected"
+    """State of a task that has loaded no TensorFlow so far, and so no probe; from ten seconds after its start."""
 
 
-class ActivityKind(StrEnum):
+class ActivityKind(TextEnum):
     """Kind of work that a training process does beside its steps."""
 
     COMPILE = "compile"
@@ -28,7 +30,7 @@ class ActivityKind(StrEnum):
     EVALUATION = "evaluation"
     """Batches that train nothing."""
     IDLE = "idle"
-    """A long time between two steps in which nothing of the above is done."""
+    """A long time between two steps without any of the other activities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Devices:
     """Accelerators that TensorFlow sees in the training process."""
 
     gpus_found: int
-    """GPUs that it has found (physical devices)."""
+    """GPUs that TensorFlow has found (physical devices)."""
     gpus: int
     """GPUs that the program uses (logical devices)."""
     tpus: int
@@ -61,11 +63,11 @@ class ProbeStatus:
     examples_per_step: int | None = None
     """The global batch."""
     gathered_bytes_per_step: int | None = None
-    """The part of `reduced_bytes_per_step` that each replica gets from every other one, unsummed (all-gather)."""
+    """Part of `reduced_bytes_per_step` that each replica gets from every other replica unsummed (all-gather)."""
     dense_bytes_per_step: int | None = None
-    """Bytes that the sparse gradients of a step (IndexedSlices) would have as dense tensors."""
+    """Bytes of the sparse gradients of a step (IndexedSlices) if they were dense tensors."""
     wire_type: str | None = None
-    """Type of most of the bytes that are reduced, such as `bfloat16`."""
+    """Type of most of the reduced bytes, such as `bfloat16`."""
     micro_batches: int | None = None
     """Number of micro-batches that share one all-reduce and one update; None for one."""
     local_steps: int | None = None
@@ -82,7 +84,7 @@ class ProbeStatus:
     devices: Devices | None = None
     """Known from the first steps on."""
     empty_since: Time | None = None
-    """End of the first of the newest steps in a row without an example; None if the newest step has some."""
+    """End of the first of the newest steps in a row without examples; None if the newest step has examples."""
     input_python: float | None = None
     """Seconds of Python within graphs (generators, py_function) for each of the newest steps.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from tfscale.core.text_enum import TextEnum
 
 
-class ProfileStage(StrEnum):
+class ProfileStage(TextEnum):
     """Progress of a profile."""
 
     ASKED = "asked"
@@ -19,7 +20,7 @@ class ProfileStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileOrder:
-    """Request to a training process to take TensorFlow's profile of itself for so many seconds, into a folder."""
+    """Request to a training process to write TensorFlow's profile of itself for some seconds into a folder."""
 
     number: int
     seconds: float
@@ -28,11 +29,11 @@ class ProfileOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """Progress of the training process with the order of this number."""
+    """Progress of a profile in the training process; `number` is that of the order."""
 
     number: int
     stage: ProfileStage
     file: str = ""
     """The profile, once it is written."""
     message: str = ""
-    """The reason why it failed."""
+    """Reason of a profile's failure."""

@@ -22,9 +22,9 @@ def _floats() -> array[float]:
 class StepBatch:
     """Steps of one subject as columns of equal length; an empty column is unknown in every row.
 
-    Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`; its phases, and the
-    activities between, add up to the time since the collective before it was left. The subject is a task, or one of
-    its replicas (`worker:1/replica:0`) or stages (`worker:1/stage:0`): a task's row lasts until its slowest replica is
+    Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`. Its phases, and the
+    activities between, add up to the time since the collective before was left. The subject is a task, or one of its
+    replicas (`worker:1/replica:0`) or stages (`worker:1/stage:0`); a task's row lasts until its slowest replica is
     done.
     """
 
@@ -49,13 +49,13 @@ class StepBatch:
     part: int = 0
     """Process of the attempt that measured the steps: milliseconds from the host's boot to the process's start.
 
-    Each numbers its steps from 0, and a later one has a larger part.
+    Each process numbers its steps from 0, and a later process has a larger part.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTraffic:
-    """Bytes that one worker's functions have fetched from a server, and sent to the server: elements x dtype."""
+    """Bytes that one worker's functions have fetched from a server, and sent to it: elements x size of the dtype."""
 
     server: str
     pulled: int
@@ -71,7 +71,7 @@ class WorkerFunctions:
     failed: int
     """Number of functions that ended in an error; a dead worker's functions are executed again."""
     busy: float
-    """Seconds in the finished ones, from the chief's call to the worker's answer."""
+    """Seconds in the finished functions, from the chief's call to the worker's answer."""
     idle: float
     """Seconds without a function."""
     since: Time | None = None

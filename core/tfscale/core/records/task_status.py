@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfscale.core.records.schema import Time
+from tfscale.core.text_enum import TextEnum
 
 
-class TaskState(StrEnum):
+class TaskState(TextEnum):
     """State of a task, as its agent sees it; docs/how-it-works/ownership.md has the transitions."""
 
     PENDING = "pending"
@@ -19,7 +19,7 @@ class TaskState(StrEnum):
     LOST = "lost"
 
 
-class Stage(StrEnum):
+class Stage(TextEnum):
     """Stage of a command, for the tasks that its progress names."""
 
     PLANNED = "planned"
@@ -35,7 +35,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """End of a task's process: a code or a signal, both None where it could not be read."""
+    """End of a task's process: a code or a signal, both None where they could not be read."""
 
     code: int | None
     signal: int | None
@@ -43,11 +43,11 @@ class Exit:
     requested: bool = False
     """True where the agent had asked the task to end."""
     log: tuple[str, ...] = ()
-    """Last lines of the task's log; the line that explains the end is among them."""
+    """Last lines of the task's log, including the line that explains the end."""
 
     @property
     def well(self) -> bool:
-        """True where it exited 0, or was asked to end."""
+        """True where the process exited 0, or was asked to end."""
         return self.requested or self.code == 0
 
 

@@ -33,13 +33,13 @@ class Gradients:
     """
 
     steps: int = 0
-    """Newest steps in a row whose gradients are not finite; 0 while they are."""
+    """Number of newest steps in a row with gradients that are not finite; 0 while they are finite."""
     since: Time | None = None
     sequence: int | None = None
     """Number of the step's gradient collective, as in `StepBatch`."""
     global_step: int | None = None
     replicas: tuple[int, ...] = ()
-    """The replicas of the task that had such gradients, counted within it."""
+    """Replicas of the task with such gradients, counted within the task."""
     variables: int | None = None
     """Variables whose gradients were not finite."""
     checked: int | None = None
@@ -73,6 +73,6 @@ TRAINING_DISPLAYS: Mapping[str, Display] = {
 
 
 def training_numbers(training: Training | None) -> dict[str, float]:
-    """Return the known numbers that have a display, by the names of their fields, as people count them."""
+    """Return the known numbers that have a display, by field name, in the units of people."""
     read = ((name, getattr(training, name, None), display.offset) for name, display in TRAINING_DISPLAYS.items())
     return {name: value + offset for name, value, offset in read if value is not None}

@@ -37,13 +37,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class ChosenSettings:
-    """The settings that were given somewhere; the others keep their default."""
+    """Settings that were given somewhere; all others keep their default."""
 
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     """Place of each value: `--seconds`, `TFSCALE_SECONDS`, or the file and the key in it."""
     file: Path | None
-    """The configuration file; None: it is absent or has no table for this program."""
+    """Configuration file; None where it is absent or has no table for this program."""
 
 
 class CommandLine(argparse.ArgumentParser):
@@ -61,9 +61,9 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def add_flags(parser: argparse._ActionsContainer, options: Mapping[str, Option]) -> None:
-    """Add a flag for each option, without reading its text: `choose` does that for all places alike.
+    """Add a flag for each option as unread text: `choose` parses the text of all places alike.
 
-    A flag that is not given is absent from what the parser returns.
+    A flag that is not given is absent from the parser's result.
     """
     for name, option in options.items():
         if option.is_switch:
@@ -93,7 +93,7 @@ def choose(
     """Return the value of each option from the first place that gives one.
 
     `flags` has the text of each flag that was given; `table` is the program's table of the configuration file. A value
-    that another one outranks is checked, too: a mistake must not wait for the day when the flag is left out. Raises
+    that another place outranks is checked, too: a mistake must not wait for the day when the flag is left out. Raises
     UsageError that begins with the place.
     """
     path = config_path(environment)
@@ -110,7 +110,7 @@ def choose(
 def _given(
     name: str, flags: Mapping[str, Any], environment: Mapping[str, str], document: Mapping[str, tuple[Any, str]]
 ) -> Iterator[tuple[Any, str]]:
-    """Yield each value of a setting with its place, the strongest first."""
+    """Yield each given value of a setting with its place, the strongest first."""
     if name in flags:
         yield flags[name], flag(name)
     if value := environment.get(variable := f"TFSCALE_{name.upper()}"):
@@ -131,7 +131,7 @@ def is_flag(origin: str | None) -> bool:
 
 
 def outranks(origins: Mapping[str, str], name: str, *others: str) -> bool:
-    """Decide whether a setting has a stronger origin than each of `others` that was given."""
+    """Decide whether a setting comes from a stronger place than each of `others` that was given."""
     return all(_rank(origins.get(name)) < _rank(origins.get(other)) for other in others if other in origins)
 
 

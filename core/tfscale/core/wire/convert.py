@@ -1,8 +1,8 @@
 """Records to protobuf messages and back, by the names of their fields.
 
-A record and its message (protos/tfscale/v1) have the same fields under the same names, so that a new field is carried
-once both have it. None is an absent field. A member of an enum is named as protobuf's style guide asks:
-`TaskState.RUNNING` is `TASK_STATE_RUNNING`.
+A record and its message (protos/tfscale/v1) have the same fields under the same names, so a new field is carried once
+both have it. None is an absent field. A member of an enum is named as protobuf's style guide asks: `TaskState.RUNNING`
+is `TASK_STATE_RUNNING`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,23 @@ from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from tfscale.core.validation import is_moment
+from tfscale.core.wire.fields import WireError
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 Convert = Callable[[Any], Any]
 
 
-class WireError(ValueError):
-    """A message that no record can hold; the text says why."""
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Caution:
-    """Treatment of values that a healthy program of the same version does not send."""
+    """Treatment of values that only a faulty or a newer program sends."""
 
     text: Convert | None = None
     """Function applied to every text."""
     only_plausible: bool = False
     """True to read optional numbers that are not finite, and optional times that are not a date, as None."""
     newer: Mapping[type[Enum], Enum] = field(default_factory=dict)
-    """Member in place of all members that only a newer version has."""
+    """Member that stands for all members of a newer version."""
 
 
 _TRUSTING = Caution()
@@ -52,7 +49,7 @@ def parsed(kind: type[M], data: bytes) -> M:
 
 
 def read_by(read: Callable[[bytes], M], data: bytes) -> M:
-    """Return the result of a reader of these bytes. Raises WireError where they are none of its messages."""
+    """Return the result of a reader of these bytes. Raises WireError where the bytes are no such message."""
     try:
         return read(data)
     except DecodeError as error:
@@ -69,7 +66,7 @@ def message_of(kind: type[M], record: Any) -> M:
 
 
 def record_of(kind: type[R], message: Message, caution: Caution = _TRUSTING) -> R:
-    """Return the record of this kind that has the fields of the message.
+    """Return the record of type `kind` with the fields of the message.
 
     Raises WireError for a member of an enum that this version does not know, unless `caution` has another for it.
     """
@@ -103,7 +100,7 @@ def _value_writer(descriptor: Any, hint: Any) -> Convert | None:
 
 
 def _encodable(text: str) -> str:
-    r"""Return a text that can be sent: bytes of an argument or a path that are not UTF-8 are shown as `\udcff`."""
+    r"""Return a text that can be sent: bytes that are not UTF-8 are shown as `\udcff`."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -174,7 +171,7 @@ def _member(members: Mapping[int, Enum], name: str, newer: Enum | None, number: 
 
 
 def _numbers(kind: type[Enum], enumeration: EnumDescriptor) -> dict[Enum, int]:
-    """Return the number that each member of a record's enum has on the wire."""
+    """Return the wire number of each member of a record's enum."""
     prefix = _words(enumeration.name).replace(" ", "_").upper()
     return {member: enumeration.values_by_name[f"{prefix}_{member.name}"].number for member in kind}
 
@@ -192,5 +189,5 @@ def _present(hint: Any) -> Any:
 
 
 def _bare(hint: Any) -> Any:
-    """Return a type without the note that tells a time from another number."""
+    """Return a type without the annotation that marks a time."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint

@@ -29,7 +29,7 @@ _INTEGER_COLUMNS = {"sequence", "global_step"}
 
 
 class SchemaError(TfscaleError):
-    """A document that does not hold the record that is asked for."""
+    """A document that does not hold a record of the expected type."""
 
 
 def frame_to_json(task: str, frame: Frame) -> Json:

@@ -82,6 +82,13 @@ def test_frames_that_a_slow_network_or_a_busy_console_delays_make_no_clock_wrong
             assert not [each for each in findings.diagnoses if each.kind == "wrong_clock"]
 
 
+@pytest.mark.parametrize("wrong", ["worker:0", "worker:2"])
+def test_a_clock_is_wrong_from_the_first_step_after_it_was_set_on(diagnostician: Make, wrong: str) -> None:
+    both = zip(frames(3, {}), frames(3, {wrong: 3.0}), strict=True)
+    ((clock, *_),) = [found(diagnostician(3), (after if before[1].at > 40 else before for before, after in both))]
+    assert clock.begin == pytest.approx(40, abs=1.0)
+
+
 def test_a_clock_that_is_set_right_ends_it(diagnostician: Make) -> None:
     observer = diagnostician(3)
     both = zip(frames(3, {"worker:1": 3.0}), frames(3, {}), strict=True)

@@ -1,8 +1,9 @@
 """Pause of a restarted chief of a ParameterServer cluster, in which the other tasks find their new server.
 
 A task that has lost a server tries to reach it once a second (with gRPC's jitter: every 0.8 to 1.2 s), and between two
-tries every request to it fails at once. Such a failure names the server, and then stock TensorFlow (seen with 2.21.0)
-ends the chief: two of eleven chiefs that were restarted together with their server ended so, with the server up.
+tries every request to the server fails at once. Such a failure names the server, and then stock TensorFlow (seen with
+2.21.0) ends the chief: two of eleven chiefs that were restarted together with their server ended so, with the server
+up.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ANSWER_SECONDS = 0.3
 
 
 def repair(tensorflow: Any) -> None:  # noqa: ARG001
-    """Wait once a strategy has found all servers: from then on each try of another task succeeds."""
+    """Have a restarted chief wait until every other task has tried to reach the found servers."""
     kind = tf.distribute.ParameterServerStrategy
     connect = kind._connect_to_cluster
 

@@ -1,8 +1,8 @@
-"""Names that books and older tutorials of `tf.distribute` use, and that were removed since.
+"""Removed names of `tf.distribute` and Keras that books and older tutorials use.
 
 Each is added where it is absent, with its old meaning. TensorFlow 2.21.0 lacks `experimental_run_v2` and
 `experimental_make_numpy_dataset`, Keras 3.15.1 lacks the others. The strategies and options under
-`tf.distribute.experimental` are all still there.
+`tf.distribute.experimental` still exist.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def mixed_precision(module: Any) -> None:
 
 
 def optimizers(module: Any) -> None:
-    """Add `keras.optimizers.experimental` of TensorFlow 2.9 to 2.12, where today's optimizers were new."""
+    """Add `keras.optimizers.experimental` of TensorFlow 2.9 to 2.12, where the present optimizers were new."""
     _add(module, "experimental", module)
 
 

@@ -32,10 +32,10 @@ Repair = Callable[[Any], None]
 
 
 def repair(module: Any, on_fault: Callable[[str], None]) -> None:
-    """Repair a module that has just been imported; most need no repair.
+    """Repair a module that has just been imported; most modules need no repair.
 
-    A repair of which a name is not as expected is left out, and `on_fault` is called with one line that says so; so
-    does the last line of a script that ends for want of it.
+    A repair with an unexpected name is left out, and `on_fault` is called with one line about it. A script that ends for
+    want of this repair has the same line at its end.
     """
     for feature, put in REPAIRS:
         if module.__name__ not in feature.modules or not tf_internals.applies(feature):
@@ -89,7 +89,7 @@ REPAIRS: tuple[tuple[Feature, Repair], ...] = (
     *((feature, tf_keras_logs.repair) for feature in tf_internals.LOGS_KERAS_2),
     *((feature, tf_keras_datasets.repair) for feature in tf_internals.DATASETS_KERAS_2),
 )
-"""Repairs with the names that each needs, in the order in which those of one module are put in place."""
+"""Repairs with the names that each needs, in the order of their application."""
 
 _PUBLIC: dict[str, tuple[Repair, ...]] = {
     "keras": (removed_names.keras,),

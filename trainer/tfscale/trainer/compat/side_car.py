@@ -1,4 +1,4 @@
-"""`SidecarEvaluator` for Keras 3.0 to 3.15.1, which do not have it; tf_keras does."""
+"""`SidecarEvaluator` for Keras 3.0 to 3.15.1, which lack it; tf_keras has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class SidecarEvaluator:
-    """Evaluator, in a process of its own, of each checkpoint that a training in another process writes."""
+    """Evaluator, in a process of its own, of each checkpoint of a training in another process."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Default meaning of SIGTERM, restored in MultiWorkerMirrored tasks.
 
 The coordination service of TensorFlow (seen with 2.21.0) installs a handler for SIGTERM which only notifies a
-PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of
-all tasks would take the whole grace time.
+PreemptionCheckpointHandler. Without such a handler a script trains on until it is killed, so that each stop and each
+restart of all tasks would take the whole grace time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _has_preemption_handler = False
 
 
 def watch_preemption_handlers() -> None:
-    """Notice whether the script makes a PreemptionCheckpointHandler: then TensorFlow keeps its handler of SIGTERM."""
+    """Watch for a PreemptionCheckpointHandler of the script: then TensorFlow keeps its handler of SIGTERM."""
     kind = tf.distribute.experimental.PreemptionCheckpointHandler
     make = kind.__init__
 

@@ -1,6 +1,6 @@
 """Distributed data sets without `steps_per_epoch` in tf_keras, as Keras 3 accepts them.
 
-tf_keras 2.21.0 on TensorFlow 2.21.0 refuses them because "DistributedDatasets have no cardinality"; by now they have.
+tf_keras 2.21.0 on TensorFlow 2.21.0 refuses them because "DistributedDatasets have no cardinality", although they have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def repair(adapters: Any) -> None:
     validate, size, recreate = kind._validate_args, kind.get_size, kind.should_recreate_iterator
 
     def is_counted(adapter: Any) -> bool:
-        """Return whether an epoch is all of a distributed data set."""
+        """Return whether an epoch is the whole of a distributed data set."""
         data = adapter._dataset
         return bool(
             adapter._user_steps is None

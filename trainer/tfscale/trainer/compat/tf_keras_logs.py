@@ -1,8 +1,8 @@
-"""Logs of a step in tf_keras under several workers, as Keras prints them when the epoch is over.
+"""Logs of a step in tf_keras under several workers, as Keras prints them at the end of the epoch.
 
-A metric's result is that of all workers already, on each of them, and tf_keras 2.21.0 on TensorFlow 2.21.0 adds it up
-over the workers once more: two workers show twice the loss in the logs of each batch, and in what `train_on_batch` and
-`test_on_batch` return.
+A metric's result already covers all workers, and tf_keras 2.21.0 on TensorFlow 2.21.0 adds it up over the workers once
+more: two workers show twice the loss in the logs of each batch, and in the results of `train_on_batch` and
+`test_on_batch`.
 """
 
 from __future__ import annotations

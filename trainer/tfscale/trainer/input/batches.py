@@ -29,9 +29,9 @@ def batches(
 ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
     """Return the function of `distribute_datasets_from_function`: batches of one replica, without end.
 
-    Each input pipeline has its own share of the examples: it takes every n-th of n pipelines. A parameter server's
-    workers each have one that knows of no other: all examples, and with a `seed` in the same order for all of them.
-    Without one each begins at a place of its own. A service of tf.data shares the batches of one pipeline out.
+    Each of n input pipelines takes every n-th example. A parameter server's workers each have one pipeline: all
+    examples, with a `seed` in the same order for all of them, without one each from a place of its own. A service of
+    tf.data shares the batches of one pipeline out.
     """
     features, labels = examples
 
@@ -50,7 +50,7 @@ def batches(
 
 
 def sharing(replicas: int, workers: int, parts: InputParts = USUAL) -> int:
-    """Return how many replicas share the examples: in a step none of these may need an example of another.
+    """Return how many replicas share the examples: in a step no two of them use the same example.
 
     Workers share them, unless each has all of them by a policy that is off; those of the service make whole batches.
     """

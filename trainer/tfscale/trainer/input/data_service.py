@@ -1,7 +1,8 @@
-"""Service of tf.data: a dispatcher and workers make the batches, in processes of their own and on hosts of their own.
+"""Service of tf.data: a dispatcher and workers make the batches, in processes and on hosts of their own.
 
-For input that costs more than the cores beside the accelerators can give. TF_CONFIG of a dispatcher and of a worker
-names the whole cluster. That of a training task must not, since strategies refuse these roles: `ADDRESS` tells it.
+It is for input that costs more than the cores beside the accelerators can give. TF_CONFIG of a dispatcher or a service
+worker names the whole cluster. A training task's must not, since strategies refuse these roles: `ADDRESS` has the
+dispatcher's address.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def serve() -> None:
 
 
 def served(data: tf.data.Dataset, sharding: str, job: str) -> tf.data.Dataset:
-    """Return the pipeline as the service runs it; training tasks that name the same job share its batches.
+    """Return the pipeline as run by the service; training tasks that name the same job share its batches.
 
     Args:
         data: the pipeline.

@@ -12,7 +12,7 @@ FLAG = "--input"
 _NUMBERS = ("shuffle", "map", "work", "prefetch", "service")
 _WITH_AUTO = ("map", "prefetch")
 _MOST = {"shuffle": 2**31 - 1, "map": 1024, "work": 2**31 - 1, "prefetch": 10_000, "service": 64}
-"""Largest number of each part: threads, batches and processes that a machine can have, else an int32 of TensorFlow."""
+"""Largest number of each part: possible threads, batches and processes of a machine, else an int32 of TensorFlow."""
 _MOST_DIGITS = 100
 ALL_PARTS = (
     "shuffle=N, map=N|auto, work=N, cache, prefetch=N|auto, auto-shard=auto|data|off, service=N, sharding=dynamic|off"
@@ -29,7 +29,7 @@ class InputParts:
     """Parts of one input pipeline; a part that the flag does not name is left out."""
 
     shuffle: int = 0
-    """Examples among which the next one is drawn."""
+    """Number of examples from which the next is drawn."""
     map: int = 0
     """Examples that are worked on at the same time."""
     work: int = 0
@@ -38,15 +38,15 @@ class InputParts:
     prefetch: int = 0
     """Batches that are made ahead of the step."""
     auto_shard: str | None = None
-    """Policy by which workers share one dataset; None: each worker makes its own part of the data."""
+    """Policy by which workers share one dataset; with None each worker makes its own part of the data."""
     service: int = 0
     """Workers of a tf.data service, which make the batches in processes of their own."""
     sharding: str = ""
-    """Processing mode of the service: an example to one of its workers, or to each."""
+    """Processing mode of the service: an example to a single one of its workers, or to each."""
 
     @property
     def asked(self) -> dict[str, str]:
-        """Parts of the pipeline: values by name, an empty value for a part without one."""
+        """Parts of the pipeline: values by name, empty for a part without a value."""
         values = {name.replace("_", "-"): value for name, value in asdict(self).items() if value}
         return {
             name: "" if value is True else "auto" if value == AUTO else str(value) for name, value in values.items()
@@ -58,7 +58,7 @@ USUAL = InputParts(shuffle=10_000, prefetch=2)
 
 
 def parse_input(text: str | None, strategy: str) -> InputParts:
-    """Return the parts that a text names. Raises ValueError that says what is wrong with the text."""
+    """Return the parts in a text. Raises ValueError about a fault in the text."""
     if text is None:
         return USUAL
     parts: dict[str, int | bool | str] = {}

@@ -1,7 +1,7 @@
 """Input pipeline of plain tf.data: map, cache, shuffle, repeat, batch, [service], prefetch, in this order.
 
-The map comes before the cache, so that the second epoch does without its work: right where it draws nothing at random.
-The cache comes before the shuffle, which else would give every epoch the order of the first.
+The map comes before the cache, so that the second epoch does not repeat its work, which is right for a map without
+randomness. The cache comes before the shuffle, because otherwise every epoch would have the order of the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from tfscale.trainer.input.input_flag import InputParts
 
 MATRIX = 64
 SPLIT = 64
-"""Examples that a dispatcher hands out at once: each time costs a call over the network, as a file of records would."""
+"""Examples that a dispatcher hands out at once: each hand-out costs a call over the network, as a file of records
+would."""
 
 
 def from_anywhere(examples: Any) -> tf.data.Dataset:
@@ -43,7 +44,7 @@ def _any_number(below: int) -> tf.Tensor:
 
 
 def prepared(data: tf.data.Dataset, parts: InputParts) -> tf.data.Dataset:
-    """Return the examples, each worked on, and kept in memory after the first epoch."""
+    """Return the examples after their work, kept in memory after the first epoch."""
     if parts.map:
         # Without a number one example after the other, by the thread that asks for it.
         data = data.map(_work(parts.work), num_parallel_calls=None if parts.map == 1 else parts.map)
@@ -51,7 +52,7 @@ def prepared(data: tf.data.Dataset, parts: InputParts) -> tf.data.Dataset:
 
 
 def batched(data: tf.data.Dataset, parts: InputParts, size: int, examples: int, seed: int) -> tf.data.Dataset:
-    """Return batches without end; `examples` is how many there are."""
+    """Return batches without end; `examples` is the number of examples."""
     if parts.shuffle:
         data = data.shuffle(min(parts.shuffle, examples), seed=seed)
     return data.repeat().batch(size, drop_remainder=True)

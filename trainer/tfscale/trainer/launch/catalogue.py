@@ -27,7 +27,7 @@ NAMES = {
 }
 """Public names that a module of each kind may define: most are optional, so a misspelt name would silently do nothing.
 
-A program may define others. All functions of a program are called, so a misspelt one is missed.
+A program may define further names: all its functions are called, so a misspelt one is missed.
 """
 _TRAINER = Path(__file__).parents[1]
 _ALWAYS_NEEDED = ("tensorflow",)
@@ -49,7 +49,7 @@ class Entry:
     """Dotted name of the folder that holds the module."""
 
     def load(self) -> ModuleType:
-        """Import the module. Raises UsageError when a package that it needs is not installed."""
+        """Import the module. Raises UsageError when a package for it is not installed."""
         try:
             return importlib.import_module(f"tfscale.trainer.{self.folder}.{self.name.replace('-', '_')}")
         except ModuleNotFoundError as error:
@@ -121,7 +121,7 @@ def _literals(tree: ast.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _functions(tree: ast.Module) -> Iterator[str]:
-    """Yield the functions that a module defines or imports, as `loss` of another program."""
+    """Yield the functions that a module defines or imports, such as another program's `loss`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name

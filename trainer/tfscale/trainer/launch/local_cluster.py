@@ -1,7 +1,7 @@
 """A cluster on this machine's loopback: an agent for each task, all with the same command.
 
-The agents are started as commands and are all that this module knows of them. They are ended when the block ends, or
-when the process that started them does, even by SIGKILL.
+This module knows the agents only as commands. They are ended when the block ends, or when the process that started them
+does, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
 GRACE = 5
-"""Seconds in which a task has to end when it is asked to. A checkpoint of a demo takes less; ctrl-C takes no longer."""
+"""Seconds in which a task has to end on request. A checkpoint of a demo takes less; ctrl-C takes no longer."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _LIBC = ctypes.CDLL(None)
@@ -38,7 +38,7 @@ _PR_SET_PDEATHSIG = 1
 """Number of the call of Linux, from sys/prctl.h."""
 
 _KEEPER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
-"""Program that removes a folder once every process that could write to the program's input has ended."""
+"""Program that removes a folder once every process with the program's input has ended."""
 
 ALONE = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SHARED = ALONE | {
@@ -61,7 +61,7 @@ class LocalCluster:
 
     @property
     def ending(self) -> list[Task]:
-        """Tasks that end by themselves. With parameter servers this is the chief alone: workers serve it."""
+        """Tasks that end by themselves. With parameter servers only the chief does: workers serve it."""
         serving = family_of(None, (task.role for task in self.agents)).serving
         return [task for task in self.agents if task.role not in serving]
 
@@ -142,7 +142,7 @@ def local_cluster(
 ) -> Iterator[LocalCluster]:
     """Start an agent for each task, and enter the block once all can be reached, or have ended.
 
-    They are ended, and with them the tasks, when the block ends.
+    The end of the block ends the agents with their tasks.
 
     Args:
         folder: holds the cluster file, logs and states.
@@ -201,7 +201,7 @@ def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None
 
 
 def _end_with(parent: int) -> None:
-    """Have this process asked to end when the thread that started it ends, for whatever reason."""
+    """Have this process asked to end when its starting thread ends, for whatever reason."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it has ended already
         os.kill(os.getpid(), signal.SIGTERM)
@@ -228,7 +228,7 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold signals back until the end of the block: a new process must be known to the code that ends it."""
+    """Hold signals back until the end of the block: a new process must be known to the code that later ends it."""
     came: list[int] = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
     try:

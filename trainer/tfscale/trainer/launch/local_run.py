@@ -1,4 +1,4 @@
-"""A run on this machine: its cluster, the command that watches it, and the result or why there is none."""
+"""A run on this machine: its cluster, the command that watches it, and its result or its failure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _print_progress(line: str) -> None:
 class _OwnLines:
     """Printer of the program's own lines: not the agent's, not TensorFlow's log, not the reason of the end.
 
-    A traceback goes to stderr, and all that follows it until the next step.
+    A traceback goes to stderr, and so do all lines after it until the next step.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def _run(
 
 
 class _Progress:
-    """Lines that the leading task and the evaluator write; each line is printed when it is complete."""
+    """Lines of the leading task and the evaluator; each line is printed once complete."""
 
     def __init__(self, cluster: LocalCluster, show: Callable[[str], None]) -> None:
         self._cluster = cluster
@@ -120,7 +120,7 @@ class _Progress:
 
 
 def _leading(cluster: LocalCluster) -> list[Task]:
-    """Return the first task that ends by itself, which leads, and the evaluator if there is one."""
+    """Return the leading task, the first that ends by itself, and the evaluator if there is one."""
     leads, *others = cluster.ending
     return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
 
@@ -149,7 +149,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
 
 
 def _ended(status: int | None) -> str:
-    """Return the exit status of a task from its agent's: 128 and the number of the signal for a task that was killed.
+    """Return the exit status of a task from its agent's: 128 + n for a task killed by signal n.
 
     That of an agent which was killed itself is below 0.
     """

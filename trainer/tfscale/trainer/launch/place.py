@@ -1,4 +1,4 @@
-"""Place of a task in its cluster, and a check that this cluster has the tasks which a run needs. Without TensorFlow."""
+"""Place of a task in its cluster, and a check that this cluster has the tasks for a run. Without TensorFlow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Place:
 
 
 def read_place(environment: Mapping[str, str]) -> Place:
-    """Return the place of this process by TF_CONFIG. Raises UsageError if TF_CONFIG has no place for it."""
+    """Return the place of this process by TF_CONFIG. Raises UsageError for a TF_CONFIG without a place."""
     try:
         document = json.loads(environment["TF_CONFIG"])
         task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}

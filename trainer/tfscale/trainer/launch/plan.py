@@ -1,7 +1,7 @@
 """Plan of a run: the request of the command line, checked without TensorFlow.
 
-A run that can never be made ends here, with one line. What depends on the devices that are there, such as NCCL without
-a GPU, is refused by the task that sees them.
+An impossible run ends here, with one line. A request that only the devices can refuse, such as NCCL without a GPU, is
+refused by the task that sees the devices.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Plan:
     options: Mapping[str, str | int] = field(default_factory=dict)
     """Options of the strategy that were given."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Number of tasks by role, as far as it was given."""
+    """Number of tasks by role, for the given roles."""
     techniques: tuple[tuple[Entry, str], ...] = ()
     """Each technique with the text behind its `=`."""
     loop: str = "fit"
     steps: int = 200
     batch: int | None = None
-    """Examples of one replica's step; None: the program's own number."""
+    """Examples of one replica's step; None stands for the program's own number."""
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
     seed: int = 0
     examples: int | None = None
-    """Examples that a program with synthetic data makes; None: as many as it usually does."""
+    """Examples that a program with synthetic data makes; None stands for its usual number."""
     json: Path | None = None
     checkpoints: Path | None = None
     """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
@@ -68,7 +68,7 @@ class Plan:
 
 
 def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Plan:
-    """Return the plan of the flags that were given, by name; absent ones are None. Raises UsageError."""
+    """Return the plan of the given flags, by name; absent flags are None. Raises UsageError."""
     program, strategy = find("program", given["program"]), find("strategy", given["strategy"])
     allowed = program.constants.get("STRATEGIES", (strategy.name,))
     if strategy.name not in allowed:
@@ -146,7 +146,7 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
 
 
 def _check_examples(given: Mapping[str, Any], program: Entry) -> None:
-    """Refuse a number of examples where the program does not make them, or that leaves none to hold out."""
+    """Refuse a number of examples for a program that does not make them, or that leaves none to hold out."""
     if (number := given.get("examples")) is None:
         return
     if "EXAMPLES" not in program.constants:
@@ -174,7 +174,7 @@ def _counts(given: Mapping[str, Any], strategy: Entry) -> Iterator[tuple[str, in
 
 
 def _techniques(text: str | None, facts: set[str]) -> Iterator[tuple[Entry, str]]:
-    """Yield the techniques of `accumulation=4,mixed=bfloat16`; refuse what cannot be combined with these facts."""
+    """Yield the techniques of `accumulation=4,mixed=bfloat16`; refuse impossible combinations with these facts."""
     defined: dict[str, str] = {}
     words = [word.partition("=") for word in (text or "").split(",") if word]
     if text is not None and not words:
@@ -202,7 +202,7 @@ def _input(text: str | None, strategy: Entry) -> InputParts:
 
 
 def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tuple[str, Delay]]:
-    """Yield the delay of each task, of texts such as `worker:1=60ms`."""
+    """Yield the delay of each task from texts such as `worker:1=60ms`."""
     for text in texts:
         task, equals, delay = text.partition("=")
         if [each.partition("=")[0] for each in texts].count(task) > 1:

@@ -13,7 +13,7 @@ from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.saving.whole_files import check_file, check_writable, write_text
 
 MOST = 2**31 - 1
-"""Largest whole number that a flag takes: that of an int32 of TensorFlow, and the largest seed of NumPy."""
+"""Largest whole number of a flag: the largest int32 of TensorFlow, and the largest seed of NumPy."""
 _MOST_DIGITS = 100
 
 
@@ -58,14 +58,14 @@ def check_divides(settings: argparse.Namespace, whole: str, parts: str) -> None:
 
 
 def check_steps(settings: argparse.Namespace, untimed: int) -> None:
-    """Check that steps are left after the first ones, which are not timed. Raises UsageError."""
+    """Check that steps are left after the untimed first ones. Raises UsageError."""
     if settings.steps <= untimed:
         first = "first is" if untimed == 1 else f"first {untimed} are"
         raise UsageError(f"--steps {settings.steps}: at least {untimed + 1}, since the {first} not timed")
 
 
 def write_json(settings: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Write the result into the file of `--json`, if one was named. Raises TfscaleError."""
+    """Write the result into the file of `--json`, if given. Raises TfscaleError."""
     if settings.json:
         write_result(settings.json, result)
 

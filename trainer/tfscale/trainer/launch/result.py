@@ -38,20 +38,20 @@ class Result:
     weights: int
     """Trainable weights."""
     begin: int
-    """Number of steps that an earlier run had made when it wrote the checkpoint from which this run went on."""
+    """Number of steps in the checkpoint from which this run went on."""
     steps: int
     seconds: float
     """Wall clock of the training, with tracing and compilation."""
     first_steps: int
-    """Steps before the rate is measured: one, or an epoch where a step's end is not seen."""
+    """Steps before the rate is measured: one, or an epoch where the end of a step is not seen."""
     first_steps_seconds: float | None
     """Time of the first steps, in seconds; most of it is tracing."""
     steps_per_second: float | None
-    """Rate after them."""
+    """Rate after the first steps."""
     loss: Sequence[tuple[int, float]]
     """Step and loss; the newest 100,000."""
     accuracy: Mapping[str, float]
-    """Metrics over examples that were held out, on one device."""
+    """Metrics over held-out examples, on one device."""
     reduction: str | None
     reduction_ops: Mapping[str, int]
     saved: Sequence[str] = ()

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def logical_devices(count: int) -> list[str]:
-    """Return the names of `count` GPUs; where there are fewer, of `count` CPU devices with one thread each.
+    """Return the names of `count` GPUs; on a host with fewer, of `count` CPU devices with one thread each.
 
     The CPUs share this host's cores and memory. Call it before TensorFlow has begun to run.
     """

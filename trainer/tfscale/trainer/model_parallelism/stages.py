@@ -14,10 +14,10 @@ from tfscale.trainer.model_parallelism.schedules import FORWARD, Pass, Span
 
 
 class Stage:
-    """Part of a model on one device: its gradients, its optimizer, and the forward passes that await their way back."""
+    """Part of a model on one device: its gradients, its optimizer, and forward passes that await their way back."""
 
     def __init__(self, model: Any, device: str, optimizer: Any, loss: Any = None, recompute: bool = False) -> None:
-        """Take a built model whose weights are on the device; the last stage has the loss, too."""
+        """Take a built model with its weights on the device; the last stage also has the loss."""
         self.device = device
         self.held: dict[int, Any] = {}
         """Activations by micro-batch, or with `recompute` the input alone, from the forward to the backward pass."""
@@ -32,7 +32,7 @@ class Stage:
         self._outputs = tf.function(lambda x, y: loss(y, model(x, training=True)) if loss else model(x, training=True))
 
     def forward(self, micro_batch: int, features: Any, labels: Any) -> Any:
-        """Return the output, in the last stage the loss, and hold the tensors that the way back needs."""
+        """Return the output, in the last stage the loss, and hold the tensors for the way back."""
         with tf.device(self.device):
             features = tf.identity(features)  # comes over from the device before
             if self._recompute:
@@ -44,7 +44,7 @@ class Stage:
             return _finished(output)
 
     def backward(self, micro_batch: int, gradient: Any) -> Any:
-        """Add to the gradients of the weights, and return the gradient of the input; forget what was held."""
+        """Add to the gradients of the weights, and return the gradient of the input; forget the forward pass."""
         with tf.device(self.device):
             held = self.held.pop(micro_batch)
             tape, features, output = self._taped(*held)[0] if self._recompute else held
@@ -70,7 +70,7 @@ class Stage:
 
 
 def _finished(tensor: Any) -> Any:
-    """Wait until a tensor is computed, by reading one element: a GPU returns the tensor before that."""
+    """Wait until a tensor is computed, by reading one element: a GPU returns tensors before that."""
     tf.reshape(tensor, [-1])[0].numpy()
     return tensor
 

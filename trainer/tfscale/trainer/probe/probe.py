@@ -46,12 +46,12 @@ from tfscale.trainer.probe.steps.step_reader import StepReader
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
 _TRACING_SECONDS = 30.0
-"""Seconds from the first gradients until an optimizer that applies them must have been traced. Large models are
-traced for up to half a minute: with less time they would be called trained by hand meanwhile, with more a program
-that really is would hear of it late."""
+"""Seconds from the first gradients until their optimizer must have been traced. Large models are traced for up to
+half a minute: with less they would count as trained by hand meanwhile, with more a program that applies gradients by
+hand would hear of it late."""
 _HURRY_SECONDS = 1.0
 """Most seconds by which `os._exit` comes later, so that the steps of the last second are reported. A busy agent may
-need some tenths of a second; several seconds would be noticed by a launcher that waits."""
+take some tenths of a second; a launcher that waits would notice several seconds."""
 _TIMELESS = 2
 """Reads with steps, after the clock was set, whose phases may have begun before."""
 _CLOSING_SECONDS = 2 * PERIOD
@@ -129,7 +129,7 @@ class Probe:
             self.start()
 
     def remove_sink(self, sink: Sink) -> None:
-        """Report everything that is recorded to this sink, and close it. The measuring goes on for other sinks."""
+        """Report all recorded steps to this sink, and close it. The measuring goes on for other sinks."""
         with self._reading:
             self._flush()
             self._sinks.remove(sink)
@@ -169,7 +169,7 @@ class Probe:
         self._status = replace(self._status, faults=(*self._status.faults, fault))
 
     def report_note(self, sentence: str) -> None:
-        """Report in one line what tfscale did in place of a line of the script."""
+        """Report in one line a replacement for a line of the script."""
         self._status = replace(self._status, notes=(*self._status.notes, sentence))
 
     @contextlib.contextmanager
@@ -214,7 +214,7 @@ class Probe:
                 self.recorder.graphs.forget()
 
     def _end_untrained(self) -> None:
-        """Report a script that ends without a step for a known reason; its probe never started a thread."""
+        """Report a script that ends without a step for a known reason, before the probe's thread was started."""
         if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
             note(sentence)
             self.start()
@@ -224,7 +224,7 @@ class Probe:
     def _disown(self) -> None:
         """Report nothing from a forked child: it has the rows, but thread and connection are its parent's.
 
-        A child of a process that has not run anything yet begins anew with its own first run.
+        A child of a process without a run begins anew with its own first run.
         """
         atexit.unregister(self._end_untrained)
         atexit.unregister(self._finish)
@@ -309,7 +309,7 @@ class Probe:
         )
 
     def _is_by_hand(self) -> bool:
-        """Decide whether the program computes gradients and applies them by hand, where no hook sees it."""
+        """Decide whether the program computes gradients and applies them by hand, past all hooks."""
         recorder, is_late = self.recorder, self._stop.is_set() or time.time() > self._started + _TRACING_SECONDS
         return recorder.trains and not recorder.has_run and is_late
 
@@ -325,7 +325,7 @@ class Probe:
         return Collective(self._entered, self._left, self._entered_at, self.recorder.eager.is_between_steps)
 
     def _send(self, report: ProbeReport) -> None:
-        """Send the report to every sink, unless it has nothing new."""
+        """Send the report to every sink, unless it has no news."""
         status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training
         in_collective = self._entered > self._left

@@ -1,6 +1,7 @@
 """CIFAR-10 with the convolutional network 64-128-10, 1,846,410 weights; synthetic images where it is not on disk.
 
-Its gradients are 7,385,640 bytes a step, eleven times those of `cifar-small`: nearly all are of the first dense layer.
+Its gradients are 7,385,640 bytes a step, eleven times those of `cifar-small`: nearly all belong to the first dense
+layer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ BATCH = 64
 LEARNING_RATE = 0.001
 METRICS = ("accuracy",)
 EXAMPLES = 5_000
-"""Synthetic images, as those of `cifar-small`."""
+"""Synthetic images, as many as of `cifar-small`."""
 
 
 def build_model(keras: Any) -> Any:

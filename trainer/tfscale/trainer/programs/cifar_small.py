@@ -31,7 +31,7 @@ def examples(seed: int, count: int | None = None) -> tuple[Any, Any]:
 
 
 def find_cifar10() -> list[Path]:
-    """Return the five files of the training images; empty where they are not on disk."""
+    """Return the five files of the training images; empty if they are not on disk."""
     home = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras"))
     return sorted((home / "datasets").glob("**/cifar-10-batches-py/data_batch_[1-5]"))[:5]
 
@@ -45,7 +45,7 @@ def read(parts: list[Path]) -> tuple[Any, Any]:
 
 
 def synthetic(seed: int, count: int = EXAMPLES) -> tuple[Any, Any]:
-    """Return ten patterns of coarse blocks, each shifted and in noise, and which of them each image shows."""
+    """Return images of ten patterns of coarse blocks, each shifted and in noise, and the pattern of each image."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, 10, count)
     patterns = random.uniform(40, 215, (10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)

@@ -1,9 +1,9 @@
-"""MobileNetV2 on images of 224 x 224, all of it trained: 2,914,369 weights, of which 2,880,257 are trainable.
+"""MobileNetV2 on images of 224 x 224, trained as a whole: 2,914,369 weights, of which 2,880,257 are trainable.
 
-The usual recipe with a head of its own: 512 units, half of them dropped, and one that tells two kinds of images apart.
+The usual recipe with a head of its own: 512 units, half of them dropped, and one output for two kinds of images.
 Weights begin at random, since nothing is downloaded. BatchNormalization takes the statistics of a replica's own part of
-the batch. Its moving averages, which a trained model predicts with, are a replica's own, too: Keras 3 keeps those of
-the first replica, tf_keras the mean of all.
+the batch. Its moving averages, with which a trained model predicts, are a replica's own, too: Keras 3 keeps the first
+replica's, tf_keras the mean of all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MobileNetV2 as in `mobilenet`, on images of 64 x 64 and with a third of its width: 1,066,593 weights.
 
-For CPUs: the same layers, so that what one learns about them here is true there.
+For CPUs: it has the same layers, so that results about them hold for `mobilenet`, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Large sparse model: 520,000 vectors of 32 numbers, of which an example uses 26; 16,666,722 weights.
 
 A click predictor in small. Nearly all weights are in the embedding, and a step touches few of them: its gradient is
-IndexedSlices, which SGD applies to the rows that were used. `dense` has the same examples a second on one worker.
+IndexedSlices, which SGD applies to the used rows. `dense` has the same examples a second on one worker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Small transformer encoder that tells the topic of 32 tokens: two blocks of four heads, 170,500 weights.
+"""Small transformer encoder that predicts the topic of 32 tokens: two blocks of four heads, 170,500 weights.
 
-The tokens are synthetic: a sequence has half of them from the quarter of the vocabulary that is its topic.
+The tokens are synthetic: half of a sequence comes from the quarter of the vocabulary that is its topic.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ class Checkpoints:
         folder: where they are, None for nowhere.
         model: built.
         optimizer: its variables are made here, in the strategy's scope, if they are not there yet.
-        keeps: whether what this task saves is kept. All workers save, since reading a variable may need all of them.
+        keeps: whether this task's checkpoints are kept. All workers save, as reading a variable may need all workers.
 
     Raises:
-        ValueError: the folder cannot be made, or what is in it is damaged or of something else.
+        ValueError: the folder cannot be made, or its files are damaged or no checkpoints of this run.
     """
 
     def __init__(self, folder: Path | None, model: Any, optimizer: Any, keeps: bool) -> None:
@@ -87,7 +87,7 @@ class Checkpoints:
     def save_on_sigterm(self, resolver: Any) -> None:
         """Let SIGTERM end this task only after a step on which all workers agree, and after its checkpoint.
 
-        A task that would end at once leaves the others in the middle of an all-reduce, which no step ends any more.
+        A task that ended at once would leave the others in an all-reduce that cannot end.
 
         Args:
             resolver: resolver of the cluster whose workers agree, None where this task trains by itself.
@@ -107,7 +107,7 @@ class Checkpoints:
 
 
 def _remove_pieces(folder: Path, step: int) -> None:
-    """Remove the files of a save that found no room. A checkpoint is whole once its index is there."""
+    """Remove the files of a save that ran out of room. A checkpoint is whole once its index exists."""
     shutil.rmtree(folder / f"ckpt-{step}_temp", ignore_errors=True)
     pieces = [*folder.glob(f"{INDEX}.tmp*")]
     if not (folder / f"ckpt-{step}.index").exists():
@@ -120,7 +120,7 @@ def _remove_pieces(folder: Path, step: int) -> None:
 def newest_in(folder: Path) -> str | None:
     """Return the path of the newest checkpoint, None where none was ever saved.
 
-    Raises ValueError where something was saved that cannot be found any more: TensorFlow would take it for nothing.
+    Raises ValueError where a saved checkpoint cannot be found: TensorFlow would take it for a fresh start.
     """
     index = folder / INDEX
     if not os.path.lexists(index):
@@ -140,7 +140,7 @@ def newest_in(folder: Path) -> str | None:
 
 
 def _saved_in(folder: Path, but: str = "") -> list[str]:
-    """Return the names of the checkpoints whose files are there, the newest first."""
+    """Return the names of the checkpoints with existing files, the newest first."""
     found = [
         (int(end), path.stem) for path in folder.glob("*.index") if (end := path.stem.rpartition("-")[2]).isdecimal()
     ]
@@ -148,7 +148,7 @@ def _saved_in(folder: Path, but: str = "") -> list[str]:
 
 
 def _instead(folder: Path, but: str = "") -> str:
-    """Return a line about what to do if the newest checkpoint cannot be restored."""
+    """Return a line of advice for a newest checkpoint that cannot be restored."""
     if saved := _saved_in(folder, but):
         line = f'model_checkpoint_path: "{saved[0]}"'
         return f"to go on from {saved[0]}, let the file {INDEX} be: {line}; or name another folder"
@@ -171,7 +171,7 @@ def _end() -> None:
 def _not_on_google_cloud() -> Iterator[None]:
     """Let TensorFlow take this host for a host outside of Google Cloud: inside, TensorFlow ignores SIGTERM.
 
-    It asks this address, and waits up to five seconds for an answer.
+    TensorFlow asks this address, and waits up to five seconds for an answer.
     """
     before = os.environ.get("GCE_METADATA_IP")
     os.environ["GCE_METADATA_IP"] = "127.0.0.1:9"

@@ -1,6 +1,6 @@
 """Event files for TensorBoard: the loss of each epoch, and the metrics of the trained model on held-out examples.
 
-Only the task that leads writes them. If all workers did, into one folder, each curve would be there once for each.
+Only the leading task writes them: if all workers wrote into one folder, each curve would be there once a worker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Files of a trained model, in Keras's formats or as a SavedModel; they are the same for every strategy.
 
 A model that is made in a strategy's scope has variables of that strategy: a copy on each replica, on servers, in parts.
-So the trained weights are put into a model that is built outside of any scope, and that one is saved. It has no
-optimizer, and needs none of the strategy's or the techniques' classes to be loaded; checkpoints are there to go on
-training.
+So the trained weights are put into a model that is built outside of any scope, and the latter is saved. It has no
+optimizer, and loads without the strategy's or the techniques' classes; to go on training there are checkpoints.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ WHOLE = (".keras", ".h5")
 
 
 def save(model: Any, path: Path) -> None:
-    """Save a model, whole or not at all, in the format that the name asks for.
+    """Save a model, whole or not at all, in the format of the name.
 
     Raises TfscaleError where it cannot be written.
     """
@@ -51,7 +50,7 @@ def _write(model: Any, path: Path) -> None:
 def _lead_into_memory(part: Path) -> None:
     """Let HDF5 write the rest of a file into memory: after a failed write it still has the file open.
 
-    At the end of the process it flushes the file, and crashes where that fails, too.
+    At the end of the process it flushes the file, and would crash where that fails, too.
     """
     memory = os.memfd_create("not kept")
     for descriptor in Path("/proc/self/fd").iterdir():
@@ -84,7 +83,7 @@ def check_places(paths: Sequence[Path]) -> None:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a folder where a file is to be, a file where a folder is, and a folder of something else."""
+    """Refuse a folder in a file's place, a file in a folder's place, and a folder with other contents."""
     if path.suffix and path.is_dir():
         raise UsageError(f"--save {path}: is a folder, name a file in it")
     if path.suffix or not path.exists():

@@ -1,4 +1,4 @@
-"""Resumption of a run from its newest checkpoint, after a check that all workers see the same one."""
+"""Resumption of a run from its newest checkpoint, after a check that all workers see the same checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfscale.trainer.training.loops import Course
 
 
 def open_checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:
-    """Open the checkpoints of a run; this task's are kept, or not. Raises UsageError."""
+    """Open the checkpoints of a run; `keeps` tells whether this task's are kept. Raises UsageError."""
     try:
         return Checkpoints(plan.checkpoints, model, optimizer, keeps)
     except ValueError as error:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OF_GRAPHS = re.compile(r"^\{\{.*?\}\} *| *\[Op:\w+\].*$")
-"""Parts of TensorFlow's messages that name functions and operations, of no use to a reader who has a full disk."""
+"""Parts of TensorFlow's messages about functions and operations, useless to a reader with a full disk."""
 _ERRNO = re.compile(r"\berrno = (\d+)")
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a path to write at; the file is moved to `path` in the end. After an error `path` is as it was before."""
+    """Yield a path to write at; in the end the file is moved to `path`. After an error `path` is unchanged."""
     place = path.resolve()  # a link stays one
     with tempfile.TemporaryDirectory(prefix=".tfscale-", dir=place.parent) as name:
         part, before = Path(name) / place.name, Path(name) / "before"
@@ -36,7 +36,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole; a pipe or a device is written to as it is. Raises OSError."""
+    """Write a file whole; a pipe or a device is written directly. Raises OSError."""
     if _is_special(path):
         path.write_text(text, encoding="utf-8")
         return
@@ -56,9 +56,9 @@ def check_file(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check, by writing something, that a file or folder can be made here. Raises ValueError with the reason why not.
+    """Check, by writing something, that a file or folder can be made here. Raises ValueError with the reason if not.
 
-    The system's answer to the question alone would be another: root may write everywhere, also on a disk that is full.
+    The system's own answer differs: root may write everywhere, also on a full disk.
     """
     if path.exists() and not os.access(path, os.W_OK):
         raise ValueError("must not be written to here")
@@ -79,7 +79,7 @@ def check_folder(folder: Path) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return why something could not be written, as the system says it, from an error of TensorFlow, h5py or Python."""
+    """Return the system's words for a failed write, from an error of TensorFlow, h5py or Python."""
     text = str(getattr(error, "message", error))
     number = getattr(error, "errno", None) or (int(found[1]) if (found := _ERRNO.search(text)) else None)
     if number is not None:

@@ -1,4 +1,4 @@
-"""Delay of one phase of a training step: as it is written on a command line, and as it becomes due."""
+"""Delay of one phase of a training step: parsed from a command line, and due after a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Delay:
     """Factor of the worker's own time from batch to gradients; only in compute."""
     start: float = 0.0
     replica: int | None = None
-    """Index within the process of the replica that computes slowly; None: all of them."""
+    """Index within the process of the replica that computes slowly; None stands for all."""
 
     @classmethod
     def parse(cls, text: str) -> Delay:
-        """Read `60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
+        """Read `60ms|1.3x[,PHASE][@30s]`. Raises ValueError about a fault."""
         match = re.fullmatch(rf"(?:{_NUMBER}(ms|s)|{_NUMBER}x)(?:,(\w+))?(?:@{_NUMBER}s)?", text)
         if match is None:
             raise ValueError(f"{text!r} is not a delay: write 60ms or 1.3x, then ,PHASE and @30s if you like")

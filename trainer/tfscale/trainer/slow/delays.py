@@ -1,7 +1,7 @@
 """Real delays in a chosen phase of a training step, to show and test the probe and the console.
 
-A program builds its parts through a `Delays`. The delays are ops of the graph that sleep, so they really hold up what
-depends on them.
+A program builds its parts through a `Delays`. The delays are ops of the graph that sleep, so that dependent ops really
+wait.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tfscale.trainer.slow.delay import Delay
 from tfscale.trainer.tf_internals import get_update_replica_id
 
 _PATIENCE = 1.0
-"""Seconds that a batch waits for its request. The last batches of a pipeline are made ahead and never asked for:
-with a longer wait the program would hang as long at its end, with one below a step's time the delay would be lost."""
+"""Seconds that a batch waits for its request. The last batches of a pipeline are made ahead and never requested:
+with a longer wait the program would hang as long at its end, with a wait below a step's time the delay would be
+lost."""
 
 
 class Delays:
@@ -41,7 +42,7 @@ class Delays:
         self._turn = threading.Condition()
 
     def ask(self) -> None:
-        """Note that the next batch is about to be requested. Loops without `callback` call this themselves."""
+        """Record that the next batch is about to be requested. Loops without `callback` call it themselves."""
         with self._turn:
             self._asked += 1
             self._asked_at = time.monotonic()
@@ -53,7 +54,7 @@ class Delays:
             time.sleep(delay.seconds)
 
     def input(self, batches: tf.data.Dataset, per_step: float = 1.0) -> tf.data.Dataset:
-        """Return the data set such that each batch is ready only some time after the request for it.
+        """Return the data set such that each batch is ready only some time after its request.
 
         A pipeline makes batches ahead, so a pause while making one would be hidden by the step before. `per_step` is
         the number of batches that a step takes: more where replicas draw their own, less where one batch is split.
@@ -91,7 +92,7 @@ class Delays:
         return [Host()] if self._is_used else []
 
     def model(self, model: Any) -> Any:
-        """Return the model behind a layer that notes when a replica begins to compute: a factor is of that time."""
+        """Return the model behind a layer that takes the begin of each replica's computing: a factor counts from it."""
         if not self._is_used:
             return model
         delays = self
@@ -172,13 +173,13 @@ class Delays:
 
 
 def _is_first_copy() -> bool:
-    """Return whether this copy of a variable, which is being updated, is the first on this process's devices."""
+    """Return whether this copy of a variable, during its update, is the first on this process's devices."""
     number = get_update_replica_id()
     return not isinstance(number, int) or number == 0
 
 
 def _local_replica() -> int:
-    """Return the index within this process of the replica that is being traced, or runs."""
+    """Return the index within this process of the replica that is being traced or run."""
     context = tf.distribute.get_replica_context()
     number = int(tf.get_static_value(context.replica_id_in_sync_group))
     return number % len(context.strategy.extended.worker_devices) if number else 0

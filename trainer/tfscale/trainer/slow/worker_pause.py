@@ -31,7 +31,7 @@ def slow_worker(text: str) -> Slow:
 
 
 def add_worker_flags(parser: argparse.ArgumentParser, workers: int, steps: int, slow: str) -> None:
-    """Add the flags of a program whose workers may be slow, with an example of a slow one."""
+    """Add the flags of a program whose workers may be slow, with an example."""
     parser.add_argument("--workers", type=above_0, metavar="N", help=f"tasks that compute; default {workers}")
     parser.add_argument("--steps", type=above_0, default=steps, metavar="N", help=f"default {steps}")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of weights and data; default 0")
@@ -48,7 +48,7 @@ def check_workers(slow: Sequence[Slow], workers: int) -> None:
 
 
 def begin_work(features: Any) -> tuple[Any, Any]:
-    """Return the time (`tf.timestamp`), and the features such that work on them begins only after it."""
+    """Return the time (`tf.timestamp`), and the features such that work on them waits for it."""
     begun = tf.timestamp()
     with tf.control_dependencies([begun]):
         return begun, tf.identity(features)

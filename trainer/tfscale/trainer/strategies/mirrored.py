@@ -41,7 +41,7 @@ def create(replicas: int | None = None, devices: str | None = None, reduction: s
 
 
 def _cross_device_ops(reduction: str, devices: list[str]) -> tf.distribute.CrossDeviceOps | None:
-    """Return the object that sums the gradients; with None TensorFlow chooses: NCCL on GPUs, else one device."""
+    """Return the object that sums the gradients; None lets TensorFlow choose: NCCL on GPUs, else one device."""
     if reduction == "nccl":
         if cpus := [name for name in devices if not name.startswith("GPU")]:
             raise ValueError(f"--reduction nccl: NCCL needs GPUs, and the replicas are on {', '.join(cpus)}")

@@ -1,7 +1,7 @@
 """Parameter server: servers hold the variables; each worker pulls them and pushes gradients, at its own pace.
 
 For workers of unequal speed and very large embeddings. The chief's program schedules the steps; workers and servers
-only serve it. A worker's gradients may be of older variables than those they are applied to.
+only serve it. A worker's gradients may be computed from older variables than those they are applied to.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def create(
 def _partitioner(
     kind: str, shards: int | None, servers: int, shard_bytes: int | None
 ) -> tf.distribute.experimental.partitioners.Partitioner:
-    """Return how a variable is split over the servers; None: each variable is whole, on one of them."""
+    """Return the split of a variable over the servers; None leaves each variable whole, on one server."""
     partitioners = tf.distribute.experimental.partitioners
     if shards is not None and kind == "none":
         raise ValueError(f"--shards {shards}: only with --partitioner fixed or min-size")

@@ -1,8 +1,8 @@
-"""Gradient accumulation: the batch of a step in micro-batches, one after the other, with one all-reduce.
+"""Gradient accumulation: the batch of a step in successive micro-batches, with one all-reduce.
 
-For batches whose activations do not fit into memory: only those of one micro-batch are there at a time. The sum of the
-gradients is that of the whole batch. Layers that look at a batch see a micro-batch: BatchNormalization takes the
-statistics of each, and moves its averages once for each; dropout draws anew for each.
+For batches whose activations exceed the memory: only one micro-batch's exist at a time. The sum of the gradients is
+that of the whole batch. Layers that look at a batch see a micro-batch: BatchNormalization takes the statistics of each,
+and moves its averages once for each; dropout draws anew for each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check(count: int, batch: int) -> None:
 def gradients(
     count: int, model: Any, loss_of: Callable[[Any, Any], Any], features: Any, labels: Any
 ) -> tuple[Any, list[Any]]:
-    """Return mean loss and gradients of a replica's batch, whose first dimension `count` divides."""
+    """Return mean loss and gradients of a replica's batch, in `count` equal micro-batches."""
     variables = model.trainable_variables
     features, labels = _micro_batches(features, count), _micro_batches(labels, count)
 

@@ -1,8 +1,8 @@
-"""Linear scaling of the learning rate: that of one replica times the number of replicas, after a warm-up, with decay.
+"""Linear scaling of the learning rate: one replica's rate times the number of replicas, after a warm-up, with decay.
 
-n replicas make a step with n times the examples, so an epoch has an n-th of the steps, and each may be n times as
-long. At the start gradients change too fast for that; the rate rises from that of one replica over the warm-up. See
-Goyal et al., Accurate, Large Minibatch SGD (2017), section 2; the rule is one of SGD, and Adam bears less of it.
+n replicas make a step with n times the examples, so an epoch has an n-th of the steps, and each may be n times as long.
+At the start gradients change too fast for that; over the warm-up the rate rises from one replica's. See Goyal et al.,
+Accurate, Large Minibatch SGD (2017), section 2; the rule is for SGD, and Adam bears less of it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def parse(text: str) -> tuple[int, str]:
 
 
 def learning_rate(value: tuple[int, str], rate: float, replicas: int, steps: int) -> Any:
-    """Return the schedule for a training of `steps` steps; `rate` is good for one replica."""
+    """Return the schedule for a training of `steps` steps; `rate` suits one replica."""
     warm_up, kind = value
     after = max(steps - warm_up, 1)
     return WarmUp(rate, warm_up, _decay(kind, rate * replicas, after))
 
 
 def _decay(kind: str, rate: float, steps: int) -> Any:
-    """Return the schedule after the warm-up: from `rate` to nothing, to a hundredth, or in three stairs."""
+    """Return the schedule after the warm-up: from `rate` to zero, to a hundredth, or in three stairs."""
     schedules = tf.keras.optimizers.schedules
     if kind == "cosine":
         return schedules.CosineDecay(rate, steps)
@@ -67,7 +67,7 @@ class WarmUp(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignor
         return self.first + (rate - self.first) * share
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments, as a saved model keeps them."""
+        """Return the arguments for a saved model."""
         return {"first": self.first, "steps": self.steps, "then": tf.keras.optimizers.schedules.serialize(self.then)}
 
     @classmethod

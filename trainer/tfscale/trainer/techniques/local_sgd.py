@@ -2,7 +2,7 @@
 
 For a network on which an all-reduce takes longer than a step: the bytes fall to 1/k. Between two means the replicas
 drift apart, the more so the larger k and the learning rate are. The state of the optimizer, such as momentum, stays
-with each replica. End a training after a multiple of k steps, or the last ones are those of the first replica alone.
+with each replica. End a training after a multiple of k steps: further steps count for the first replica alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def parse(text: str) -> int:
 
 
 def exchange(_steps: int, gradients: list[Any]) -> list[Any]:
-    """Return the gradients of this replica's own mean loss, given those of its share in all replicas' mean."""
+    """Return the gradients of this replica's own mean loss, from those of its share in all replicas' mean."""
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
     return [tf.math.scalar_mul(float(replicas), gradient) for gradient in gradients]
 
@@ -57,5 +57,5 @@ def _averaging(strategy: Any, model: Any) -> Any:
 
 
 def _tf_variable(variable: Any) -> Any:
-    """Return the variable of TensorFlow; that of Keras 3 holds one."""
+    """Return the TensorFlow variable; a variable of Keras 3 holds one."""
     return variable if isinstance(variable, tf.Variable) else variable.value

@@ -1,9 +1,9 @@
 """Mixed precision: layers compute in 16 bits, variables and their updates stay in float32.
 
 `float16` is for GPUs from compute capability 7.0 on. Its smallest number is 6e-8, so the loss is multiplied by a scale
-before gradients are taken, and they are divided by it afterwards; a step whose gradients overflow is left out, and the
-scale halved. `bfloat16`, for CPUs with AVX-512 or AMX, GPUs from 8.0 on and TPUs, has the range of float32 and needs no
-scale. Gradients reach the all-reduce in float32 under both: `wire` sends them in 16 bits.
+before the gradients are computed, and these are divided by it afterwards; a step whose gradients overflow is left out,
+and the scale halved. `bfloat16`, for CPUs with AVX-512 or AMX, GPUs from 8.0 on and TPUs, has the range of float32 and
+needs no scale. Gradients reach the all-reduce in float32 under both: `wire` sends them in 16 bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow as tf
 VALUES = "float16 or bfloat16"
 
 _SCALED = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "CollectiveAllReduceStrategy", "OneDeviceStrategy")
-"""Strategies in which each replica has its own copy of the variables: a scale of the loss needs that."""
+"""Strategies in which each replica has its own copy of the variables, as a scale of the loss needs."""
 
 
 def parse(text: str) -> str:
@@ -34,12 +34,12 @@ def prepare(kind: str, keras: Any) -> None:
 
 
 def check(kind: str, _batch: int) -> None:
-    """Raise ValueError where the strategy, in whose scope this is called, cannot have a scale of the loss."""
+    """Raise ValueError where the strategy of this scope cannot have a scale of the loss."""
     name = type(tf.distribute.get_strategy()).__name__
     if kind == "float16" and tf.distribute.has_strategy() and name not in _SCALED:
         raise ValueError(f"float16 scales the loss, which {name} does not support; use bfloat16")
 
 
 def optimizer(kind: str, keras: Any, optimizer: Any) -> Any:
-    """Return the optimizer, for float16 within one that scales the loss."""
+    """Return the optimizer, for float16 inside an optimizer that scales the loss."""
     return keras.mixed_precision.LossScaleOptimizer(optimizer) if kind == "float16" else optimizer

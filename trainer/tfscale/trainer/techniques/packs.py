@@ -1,4 +1,4 @@
-"""Packs: gradients are reduced in several collectives of about so many bytes, where TensorFlow packs all into one.
+"""Packs: gradients are reduced in several collectives of about `value` bytes, where TensorFlow packs all into one.
 
 A pack is reduced as soon as its gradients are known, so that reductions run beside the rest of the backward pass; each
 collective costs its latency. On slow hosts or networks of high latency one pack is best.

@@ -1,10 +1,10 @@
-"""Top-k gradients: a replica sends only the largest entries of each gradient, and remembers the rest for later steps.
+"""Top-k gradients: a replica sends only the largest entries of each gradient, and keeps the rest for later steps.
 
 For a slow network. Each entry takes 8 bytes, its value and its place, and goes to all other replicas (all-gather): with
-n replicas and a share s of the entries a worker sends (n - 1) * 8 * s bytes for each weight, where a ring sends
-2 * (n - 1) / n * 4. So it pays below s = 1/n, and costs the time to find the entries. What is not sent is added to the
-next gradient (error feedback); without that, small entries would never be sent. See Stich et al., Sparsified SGD with
-Memory (2018).
+n replicas and a share s of the entries a worker sends (n - 1) * 8 * s bytes for each weight, where a ring sends 2 * (n
+- 1) / n * 4. So it pays below s = 1/n, and costs the time to find the entries. Unsent entries are added to the next
+gradient (error feedback); otherwise small entries would never be sent. See Stich et al., Sparsified SGD with Memory
+(2018).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ REFUSED = {
 
 @dataclass(slots=True)
 class TopK:
-    """Share of the entries that is sent, and the sum of all entries that were not sent so far."""
+    """Share of the entries that is sent, and the sum of all unsent entries so far."""
 
     share: float
     unsent: list[tf.Variable] = field(default_factory=list)
-    """One for each gradient, flat, different on each replica."""
+    """One tensor a gradient, flat, different on each replica."""
 
 
 def parse(text: str) -> TopK:
@@ -61,7 +61,7 @@ def exchange(top: TopK, gradients: list[Any]) -> list[Any]:
 
 
 def _largest(gradient: Any, unsent: tf.Variable, share: float) -> tuple[Any, Any]:
-    """Return values and places of the largest entries of a flat gradient; the others are remembered."""
+    """Return values and places of the largest entries of a flat gradient; the other entries are kept."""
     total = gradient + unsent
     number = max(1, round(gradient.shape[0] * share))
     _, places = tf.math.top_k(tf.abs(total), number, sorted=False)

@@ -1,7 +1,7 @@
 """Gradients in bfloat16 on the wire: half the bytes of each all-reduce, for a network that is the limit.
 
-Each replica rounds its gradients to 8 bits of precision; they are summed in bfloat16 and applied in float32. This is
-apart from mixed precision, whose gradients are float32 again before they are reduced.
+Each replica rounds its gradients to 8 bits of precision; they are summed in bfloat16 and applied in float32. Mixed
+precision is another technique: its gradients are float32 again before they are reduced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def parse(text: str) -> tf.DType:
 
 
 def exchange(kind: tf.DType, gradients: list[Any]) -> list[Any]:
-    """Return the sum of the replicas' gradients, in the types in which they came."""
+    """Return the sum of the replicas' gradients, in their own types."""
     replica = tf.distribute.get_replica_context()
     narrow = [tf.cast(gradient, kind) for gradient in gradients]
     summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, narrow)

@@ -42,7 +42,7 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:
     """Evaluate each checkpoint in the folder up to the last step's, as an evaluator does.
 
-    Raises UsageError where what is there cannot be found, and TfscaleError where it cannot be read.
+    Raises UsageError for a checkpoint that cannot be found, and TfscaleError for one that cannot be read.
     """
     try:
         newest_in(folder)

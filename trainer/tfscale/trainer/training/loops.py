@@ -1,4 +1,4 @@
-"""The three ways to make the steps: `fit`, a loop of one's own, and the loop of a parameter server's coordinator."""
+"""The three ways to make the steps: `fit`, a custom loop, and the loop of a parameter server's coordinator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import tensorflow as tf
 from tfscale.trainer.training.parts import Parts
 
 KEPT = 100_000
-"""Newest losses that are kept: a demo trains without end, and a thousand times as many would fill its memory."""
+"""Newest losses that are kept: a demo trains without end, and all losses would fill its memory."""
 EPOCH = 100
-"""Steps of an epoch, about: all epochs of a run have as many."""
+"""Approximate steps of an epoch: all epochs of a run have as many."""
 
 Losses = list[tuple[int, float]]
 AfterEpoch = Callable[[int, float], None]
@@ -29,7 +29,7 @@ class Trained:
     """Losses and times of the steps of a loop."""
 
     losses: Losses
-    """Losses, each with the number of steps that had been made, from 1 on."""
+    """Losses, each with its number of steps, from 1 on."""
     seconds: float
     first_steps: int
     """Steps before the rate is measured: the first, or the first epoch where a step's end is not seen."""
@@ -39,7 +39,7 @@ class Trained:
 
 
 def epochs_of(steps: int, fewest: int = 1) -> tuple[int, int]:
-    """Return the number of epochs and the steps of each; an epoch has at least `fewest` steps if there are so many.
+    """Return the number of epochs, at least `fewest` where there are as many steps, and the steps of each.
 
     Fewer steps than there are epochs may be left over; they are a short epoch at the end.
     """
@@ -48,7 +48,7 @@ def epochs_of(steps: int, fewest: int = 1) -> tuple[int, int]:
 
 
 def epochs(steps: int, fewest: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield the steps that have been made at the begin and at the end of each epoch."""
+    """Yield the number of steps made at the begin and at the end of each epoch."""
     number, length = epochs_of(steps, fewest)
     for begin in range(0, number * length, length):
         yield begin, begin + length
@@ -134,9 +134,9 @@ def fit(keras: Any, model: Any, data: Any, course: Course, callbacks: list[Any],
 
 
 def of_each_step(means: Losses) -> Losses:
-    """Return the loss of each step, given Keras's means over the steps of an epoch; each epoch begins with step 1.
+    """Return the loss of each step from Keras's means over the steps of an epoch; each epoch begins with step 1.
 
-    With as many examples in each step, the k-th loss is k times the k-th mean less k-1 times the one before.
+    With as many examples in each step, the k-th loss is k times the k-th mean less k-1 times the mean before.
     """
     losses: Losses = []
     before = 0.0
@@ -167,7 +167,7 @@ def custom(strategy: Any, step: Any, data: Any, course: Course, parts: Parts, mo
 
 
 def coordinated(strategy: Any, step: Any, dataset: Callable[[Any], Any], course: Course) -> Trained:
-    """Train by scheduling steps on workers; a worker takes the next one as soon as it is free."""
+    """Train by scheduling steps on workers; a worker takes the next step as soon as it is free."""
     watch = Stopwatch()
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 

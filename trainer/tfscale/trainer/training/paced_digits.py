@@ -28,9 +28,9 @@ def run_on_servers(
     train: Callable[[argparse.Namespace, Any, int], dict[str, Any]],
     show: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Serve the chief as a worker or a server; as the chief, train, and show and write the result.
+    """Serve the chief as a worker or a server; as the chief, train, and print and write the result.
 
-    `check` gets the number of workers, and raises UsageError in every task before one of them serves.
+    `check` gets the number of workers, and raises UsageError in every task before any task serves.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     cluster = resolver.cluster_spec()
@@ -54,7 +54,7 @@ def build(strategy: Any) -> tuple[Any, Any]:
 
 
 def loss_and_gradients(model: Any, batch: tuple[Any, Any], slow: Sequence[Slow], worker: Any) -> tuple[Any, list[Any]]:
-    """Return the mean loss of a worker's batch, and its gradients, after the delay of this worker if it is slow."""
+    """Return the mean loss of a worker's batch, and its gradients, after the worker's delay, if any."""
     begun, features = begin_work(batch[0])
     with tf.GradientTape() as tape:
         each = tf.nn.sparse_softmax_cross_entropy_with_logits(batch[1], model(features, training=True))

@@ -1,4 +1,4 @@
-"""Techniques of one run as one: the functions that their modules define, each with its value.
+"""Techniques of one run, joined: the functions that their modules define, each with its value.
 
 docs/how-it-works/training.md has the table of these functions. Where no technique defines `gradients` or `exchange`,
 the attribute is None, and a step does as it would without techniques.
@@ -37,7 +37,7 @@ class Parts:
             check(batch)
 
     def learning_rate(self, rate: float, replicas: int, steps: int) -> Any:
-        """Return what the optimizer takes as its learning rate: a number or a schedule."""
+        """Return the optimizer's learning rate: a number or a schedule."""
         chosen = self._one("learning_rate")
         return chosen(rate, replicas, steps) if chosen else rate
 

@@ -1,6 +1,6 @@
-"""Reduction that really ran, read from the traced functions: a program does not always get what it asks for.
+"""Reduction that really ran, read from the traced functions: it may differ from the requested one.
 
-TensorFlow warns of NCCL without a GPU and runs a ring, or reduces to one device where it was asked for another way.
+TensorFlow warns of NCCL without a GPU and runs a ring, or reduces to one device in place of another way.
 """
 
 from __future__ import annotations

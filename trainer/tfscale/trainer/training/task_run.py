@@ -1,4 +1,4 @@
-"""A run within one task: strategy, model and data of the plan, the loop, and the result of the task that leads."""
+"""A run within one task: strategy, model and data of the plan, the loop, and the leading task's result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _evaluate(plan: Plan) -> None:
 
 
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
-    """Train. The task that leads prints the result, and it alone saves the model."""
+    """Train. The leading task prints the result, and it alone saves the model."""
     if place.leads:
         check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
@@ -127,7 +127,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
 
 
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
-    """Return the examples to train on and those held out. Raises UsageError for more than there can be."""
+    """Return the examples to train on and the held-out ones. Raises UsageError for more than there can be."""
     if plan.examples is None:
         return split(*program.examples(plan.seed))
     try:
@@ -160,7 +160,7 @@ class _Training:
     traced: TracedFunctions
 
     def reduction(self) -> Reduction | None:
-        """Return the reduction that ran. TensorFlow drops the functions of the loop later: call it before."""
+        """Return the reduction that ran. Call it at once: TensorFlow drops the functions of the loop later."""
         functions = self.traced.new()
         return None if functions is None else reduction_of(functions)
 
@@ -241,7 +241,7 @@ def _global_batch(plan: Plan, program: ModuleType, replicas: int) -> int:
 
 
 def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
-    """Refuse a batch for which replicas that share the examples would need an example twice in one step."""
+    """Refuse a batch for which the sharing replicas would use an example twice in one step."""
     if batch > examples // together:
         name = "--batch" if plan.global_batch is None else "--global-batch"
         most = f": at most {examples // together}, since {together} replicas share them" if together > 1 else ""

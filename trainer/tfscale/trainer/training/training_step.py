@@ -21,7 +21,7 @@ def fit_model(model: Any, parts: Parts) -> Any:
     """Return the model that `fit` trains: the layers of `model`, and steps with the techniques of the run.
 
     It is the same model where no technique touches the step. Call it in the strategy's scope, before `compile`; the
-    loss that is compiled must be a mean over the batch, as Keras's losses are.
+    compiled loss must be a mean over the batch, as Keras's losses are.
     """
     if parts.gradients is None and parts.exchange is None:
         return model
@@ -83,7 +83,7 @@ def apply(
     variables: Sequence[Any],
     exchange: Callable[[list[Any]], list[Any]] | None,
 ) -> None:
-    """Sum the gradients over the replicas, by `exchange` if there is one, and apply them, as one replica."""
+    """Sum the gradients over the replicas, with `exchange` if given, and apply them, as one replica."""
     pairs = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
     gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
     if not _is_keras_3(optimizer) and hasattr(optimizer, "get_unscaled_gradients"):

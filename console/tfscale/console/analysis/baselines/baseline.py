@@ -1,4 +1,4 @@
-"""Baseline: how long the parts of a step usually take in one attempt of a run, and how far noise moves them."""
+"""Baseline: usual times of the parts of a step in one attempt of a run, and how far noise moves them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ PARTS = (*LAG_PHASES, "transfer")
 OWN = len(LAG_PHASES)
 """Parts, the first of PARTS, that do not depend on how many workers there are."""
 LEAST_BLOCKS = 30
-"""Blocks that a baseline takes (chosen: half a minute)."""
+"""Blocks that a baseline takes: half a minute. With fewer a burst of noise would become usual, with more a short run
+would have no baseline."""
 _DEVIATIONS = 3 * 1.4826
-"""Median absolute deviations, three standard deviations of a normal distribution, that noise is expected to reach."""
+"""Median absolute deviations of three standard deviations in a normal distribution: the usual reach of noise."""
 _MOST_VALUES = 20_000
-"""Steps x workers that a block's medians are taken of; of more an even sample of the steps."""
+"""Steps x workers whose medians make a block; of more, an even sample of the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,14 @@ class Baseline:
     most: float
     """Seconds of a step that noise reaches by itself."""
     blocks: int
-    """Blocks that it was measured over."""
+    """Blocks over which it was measured."""
     begin: float
     """Unix seconds."""
     end: float
     attempt: str = ""
-    """Name of the attempt; empty where it is not known."""
+    """Name of the attempt; empty where unknown."""
     key: BaselineKey | None = None
-    """None where program or hardware are not known: it is compared with this run alone."""
+    """Program, size and hardware; None where unknown: the baseline then serves this run alone."""
     facts: RunFacts = field(default_factory=RunFacts)
 
     @property
@@ -53,11 +54,11 @@ class BaselineStore(Protocol):
     """Baselines of earlier runs, kept by the console."""
 
     def recall(self, key: BaselineKey, /) -> Sequence[Baseline]:
-        """Return those of the key's program and hardware, of any size."""
+        """Return the kept baselines of the key's program and hardware, of any size."""
         ...
 
     def keep(self, baseline: Baseline) -> None:
-        """Keep this baseline; of the baselines of an attempt the fastest stays."""
+        """Keep this baseline if it is the fastest of its attempt."""
         ...
 
 
@@ -69,7 +70,7 @@ def part_times(steps: AlignedSteps) -> Floats:
 
 
 def usual_times(blocks: Floats) -> tuple[tuple[float, ...], float]:
-    """Return the usual seconds of each part, and the most that noise makes of a step, of (N, 5) seconds by block.
+    """Return the usual seconds of each part, and the longest step by noise alone, from (N, 5) seconds by block.
 
     Usual is the median of the quicker half: a quarter undisturbed is enough.
     """

@@ -12,11 +12,13 @@ from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.blocks import cut_second
 
 NEWEST = 30
-"""Newest blocks, over which a slowdown is judged and measured (chosen: a busy quarter of a minute is none)."""
+"""Newest blocks, over which a slowdown is judged and measured: with fewer a busy quarter of a minute would be one, with
+more each is told later."""
 KEEP = 1800
 """Older blocks that are remembered: half an hour."""
 WARM_UP = 30.0
-"""First seconds of an attempt that are left out (chosen: caches of files and of the memory are cold)."""
+"""First seconds of an attempt that are left out, in which caches of files and memory are cold: with less their slowness
+would become usual, with more a baseline comes later."""
 _EVERY = 10
 """Blocks after which the usual times are computed anew."""
 
@@ -30,11 +32,11 @@ class PartHistory:
     newest: deque[tuple[float, float, Floats]] = field(default_factory=lambda: deque(maxlen=NEWEST))
     """(begin, end, (5,) seconds of each part) of the newest blocks."""
     past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))
-    """Times of the blocks before these: what is judged is not among what it is compared with."""
+    """Times of the blocks before the newest: a judged time is not part of its own comparison."""
     count: int = 0
     """Blocks so far."""
     is_slow: bool = False
-    """True while what is measured must not become usual."""
+    """True while new times must not become usual."""
     _waiting: list[AlignedSteps] = field(default_factory=list)
     _consumed: int = -1
     """Number of the newest step that was taken in."""
@@ -84,7 +86,7 @@ class PartHistory:
 
     @property
     def usual(self) -> tuple[tuple[float, ...], float] | None:
-        """The usual times (see `usual_times`) of the past, None where it is too short."""
+        """Usual times (see `usual_times`) of the past, None where the past is too short."""
         if len(self.past) < LEAST_BLOCKS:
             return None
         if self._usual is None or (self.count - self._computed >= _EVERY and not self.is_slow):
@@ -92,7 +94,7 @@ class PartHistory:
         return self._usual
 
     def forget_newest(self, keep: int) -> None:
-        """Leave out all of the newest blocks but the last few: they are of a slowdown."""
+        """Leave out the newest blocks except the last few: they belong to a slowdown."""
         while len(self.newest) > keep:
             self.newest.popleft()
 

@@ -1,4 +1,4 @@
-"""Facts about runs: whether two of them have the same program and hardware, and the differences between both."""
+"""Facts about runs: whether two runs have the same program and hardware, and their differences."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.probe_status import ProbeStatus
 
 _MOST_HOSTS = 64
-"""Hosts that are kept by name (chosen: of more, only that they are others is told)."""
+"""Hosts that are kept by name: of more hosts a sentence says only that they are others, and names would fill the
+file."""
 _LONGEST_COMMAND, _LONGEST_ARGUMENTS = 4000, 60
-"""Characters of a command that are kept, and of its changed arguments that are told: listings of
-some hundred flags are whole, and a sentence stays within three lines."""
+"""Characters of a command that are kept, and of changed arguments that a sentence quotes: listings of some hundred
+flags are whole, and a sentence stays within three lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineKey:
-    """Program, number of replicas and hardware: only what has the same key is comparable."""
+    """Program, number of replicas and hardware: only runs with the same key are comparable."""
 
     program: str
     size: int
@@ -31,9 +32,9 @@ class BaselineKey:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Facts of a step's work: a step of other work takes another time, and that is no fault.
+    """Facts about the work of a step: a step of other work takes another time, and that is no fault.
 
-    None is unknown; of micro-batches and local steps it is one.
+    None is unknown; for micro-batches and local steps None is one.
     """
 
     batch: int | None = None
@@ -49,7 +50,7 @@ class Work:
         return cls(probe.examples_per_step, probe.micro_batches, probe.local_steps, probe.dtype_policy)
 
     def a_replica(self, size: int) -> tuple[object, ...]:
-        """Return what defines the work of one of `size` replicas."""
+        """Return the facts that define the work of one of `size` replicas."""
         return self.batch and self.batch / size, self.micro_batches, self.local_steps, self.dtype_policy
 
 
@@ -65,10 +66,10 @@ class RunFacts:
     directory: str = ""
     """Folder in which the program was started."""
     model: int | None = None
-    """Bytes of all gradients as dense tensors, which tell models apart."""
+    """Bytes of all gradients as dense tensors, which differ from model to model."""
 
     def is_same_work(self, other: RunFacts) -> bool:
-        """Decide whether a step is the same work: where the model is not known, its arguments must be the same."""
+        """Decide whether a step is the same work; for an unknown model, by equal arguments."""
         if self.model is None or other.model is None:
             return self.work == other.work and self.command == other.command
         return self.work == other.work
@@ -83,7 +84,7 @@ class Trained:
 
 
 def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
-    """Yield what differs, each as a phrase such as `TensorFlow 2.17.0, before 2.16.1`."""
+    """Yield each difference as a phrase such as `TensorFlow 2.17.0, before 2.16.1`."""
     old, new = before.work, now.work
     if old.batch and new.batch and old.batch != new.batch:
         yield f"batch {new.batch:,}, before {old.batch:,}"
@@ -106,7 +107,7 @@ def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
 
 
 def is_all_known(facts: RunFacts) -> bool:
-    """Decide whether all of the facts are known by which two attempts can differ."""
+    """Decide whether all facts are known in which two attempts can differ."""
     return bool(facts.tensorflow and facts.command and facts.hosts and facts.work.batch)
 
 
@@ -137,7 +138,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 class RunIdentity:
-    """Fold of what agents tell of their tasks: from it come key and facts of the run."""
+    """Collector of the facts that agents report of their tasks; it gives the key and the facts of the run."""
 
     def __init__(self) -> None:
         self._described: dict[str, Description] = {}
@@ -148,14 +149,14 @@ class RunIdentity:
         self._described[task] = description
 
     def observe(self, task: str, frame: Frame) -> None:
-        """Note the hardware below a task, once it is known."""
+        """Take in the hardware of a task's host."""
         known = self._hardware.get(task)
         # NVML may answer late. What is known is not decoded again, as the counters of a frame would be here.
         if (known is None or (frame.gpu_count and not known[1])) and frame.host is not None:
             self._hardware[task] = frame.host.cores, tuple(sorted(gpu.name for gpu in frame.gpus))
 
     def attempt(self, tasks: Sequence[str], observed: Mapping[str, ObservedTask]) -> str:
-        """Return the name of the present attempt, the same for every console; empty where it is not known."""
+        """Return the name of the present attempt, the same for every console; empty where unknown."""
         first = self._described.get(tasks[0]) if tasks else None
         status = observed[tasks[0]].status if tasks and tasks[0] in observed else None
         if first is None or status is None or status.started is None:
@@ -163,7 +164,7 @@ class RunIdentity:
         return f"{first.run} {status.generation}.{status.attempt} {status.started:.0f}"
 
     def key(self, tasks: Sequence[str], probe: ProbeStatus | None) -> BaselineKey | None:
-        """Return the key of what these tasks train; None where it is not known."""
+        """Return the key of these tasks' training; None where it is unknown."""
         first = self._described.get(tasks[0]) if tasks else None
         if first is None or probe is None or any(name not in self._hardware for name in tasks):
             return None
@@ -185,7 +186,7 @@ class RunIdentity:
         )
 
     def _kinds(self, tasks: Sequence[str]) -> str:
-        """Return the kinds of hosts below these tasks as one text."""
+        """Return the kinds of these tasks' hosts as one text."""
         hosts = [self._described[name].host if name in self._described else name for name in tasks]
         shared = Counter(hosts)
         kinds = Counter((*self._hardware[name], shared[host]) for name, host in zip(tasks, hosts, strict=True))
@@ -201,7 +202,7 @@ def _gpu_names(gpus: Sequence[str]) -> str:
 
 
 def _kept(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command as far as it is kept."""
+    """Return a command, cut to the kept length."""
     kept, left = [], _LONGEST_COMMAND
     for argument in command:
         if (left := left - len(argument)) < 0:
@@ -211,7 +212,7 @@ def _kept(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _model(probe: ProbeStatus | None) -> int | None:
-    """Return the bytes of a step's gradients as dense tensors: how many rows of sparse ones are gathered differs."""
+    """Return the bytes of a step's gradients as dense tensors: the number of gathered sparse rows varies."""
     if probe is None or not probe.reduced_bytes_per_step:
         return None
     return probe.reduced_bytes_per_step - (probe.gathered_bytes_per_step or 0) + (probe.dense_bytes_per_step or 0)

@@ -22,24 +22,26 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, moment, plural, step_time, times
 
 ON, OFF = 1.15, 1.08
-"""Ratios to the baseline's step from which on steps are slower, and below which that ends (chosen: what is 1.2 times as
-long is told in spite of noise)."""
+"""Ratios to the baseline's step from which on steps are slower, and below which the slowdown ends: so low that steps
+of 1.2 times the length are found in spite of noise, and so high that noise alone is no slowdown."""
 PART_ON, PART_OFF = 1.5, 1.25
-"""Ratios to the baseline's time of one part that count likewise, where it costs as much as below: a part alone is
+"""Ratios to the baseline's time of one part that count likewise, where the part costs `COST_ON`: a part alone is
 noisier than the whole step, and may double for reasons that nobody feels."""
 COST_ON, COST_OFF = 0.10, 0.05
-"""Shares of the step that the additional time of that part must cost, and below which it ends: runs on the
+"""Shares of the step that the additional time of that part must cost, and below which the slowdown ends: runs on the
 same hosts differ by some percent."""
 _PIECE = 5
 """Length in blocks of each stretch that must show a slowdown, and of the stretch that shows its end."""
 _KEEP_EVERY = 60
 """Blocks after which the baseline is kept anew."""
 _SETTLES = 10
-"""Reports in a row of other work that make it another (chosen: the last batch of an epoch is smaller, and passes)."""
+"""Reports in a row of other work before the work counts as changed: the last batch of an epoch is smaller, and must
+not count; more would mix the times of both works for longer."""
 _MOST_EARLIER = 8
 """Baselines of earlier attempts of this run that are remembered."""
 _SAYS_MUCH = 10.0
-"""Factor up to which it is told; a larger one is of a part that was nothing before, and says nothing."""
+"""Largest factor that a sentence quotes; a larger factor belongs to a part that took no time before, and says
+nothing."""
 
 _WORDS = {
     "transfer": ("the all-reduce", ": the network is slower, or the hosts are busy with other things"),
@@ -48,12 +50,12 @@ _WORDS = {
     "compute": ("{whose} compute", ""),
     "update": ("{whose} update", ""),
 }
-"""By part of the step: its name in a sentence, and what follows from it."""
+"""Name of each part of the step in a sentence, and what follows from its slowdown."""
 _CAUSES = {"transfer": "network", "input": "input", "host": "host"}
 
 
 class Spell(NamedTuple):
-    """Steps of one attempt, one size and one kind of work: their times can be compared."""
+    """Steps of one attempt, one size and one kind of work, whose times are comparable."""
 
     attempt: tuple[object, ...]
     size: int
@@ -62,7 +64,7 @@ class Spell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of the run that is watched, as far as it is known."""
+    """Identity of the watched run, as far as known."""
 
     started: float = 0.0
     """Unix seconds at which the last of its tasks was started."""
@@ -73,11 +75,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A baseline, and how far it is comparable."""
+    """A baseline, and its comparability."""
 
     baseline: Baseline
     before: str
-    """Phrase of the time that it is of: `before`, `up to 13:00:11`, `in the run of 2026-11-26 13:00:11`."""
+    """Phrase of the baseline's time: `before`, `up to 13:00:11`, `in the run of 2026-11-26 13:00:11`."""
     has_other_work: bool = False
     parts: int = len(PARTS)
     """Parts, the first of PARTS, that may be compared."""
@@ -94,9 +96,9 @@ class _Reference:
 
 
 class SlowdownWatch:
-    """Memory of how long each part of a step took; it reports when steps take longer than that for good.
+    """Memory of the usual time of each part of a step; it reports when steps take longer for good.
 
-    `store` has the baselines of earlier runs; None: of those nothing is known, and nothing is kept.
+    `store` has the baselines of earlier runs; with None no earlier run is known, and nothing is kept.
     """
 
     def __init__(self, store: BaselineStore | None = None) -> None:
@@ -116,7 +118,7 @@ class SlowdownWatch:
 
     @property
     def open(self) -> list[Diagnosis]:
-        """The open `slowdown`: at most one."""
+        """Open `slowdown` findings: at most one."""
         return [self._open] if self._open else []
 
     @property
@@ -135,8 +137,9 @@ class SlowdownWatch:
     ) -> None:
         """Take in steps that all workers have reported, in order, and judge.
 
-        `identify` tells what the run is. Steps beside a straggler, or of a cluster not at work, are not usual: they
-        begin no slowdown, and none of two workers is measured over them. Of more the middle ones show it all the same.
+        `identify` returns the identity of the run. Steps beside a straggler, or of a cluster not at work, are not
+        usual: they begin no slowdown, and of two workers nothing is measured over them. Of more workers the middle ones
+        are measured.
         """
         if not len(fresh):
             return
@@ -155,14 +158,14 @@ class SlowdownWatch:
         self._judge(blocks, len(fresh.subjects), fresh.subjects[0])
 
     def _is_another(self, spell: Spell) -> bool:
-        """Decide whether these steps are no more comparable with those so far."""
+        """Decide whether these steps are not comparable with the steps so far."""
         if self._spell is None or spell[:2] != self._spell[:2]:
             return True
         self._other_work = self._other_work + 1 if spell.work != self._spell.work else 0
         return self._other_work >= _SETTLES
 
     def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> PartHistory:
-        """Remember the attempt so far as one before, and return the empty blocks of another spell."""
+        """Store the spell so far as an earlier one, and return the empty blocks of the next spell."""
         before = self._spell
         if (own := self._keep()) is not None and before is not None:
             self._earlier = [*self._earlier, (before.size, own)][-_MOST_EARLIER:]
@@ -173,7 +176,7 @@ class SlowdownWatch:
         return PartHistory(begin + WARM_UP)
 
     def _own(self) -> Baseline | None:
-        """Return the baseline of the present attempt, None where it is too short."""
+        """Return the baseline of the present attempt, None where the attempt is too short."""
         blocks, identity = self._blocks, self._identity
         if blocks is None or blocks.usual is None:
             return None
@@ -192,14 +195,14 @@ class SlowdownWatch:
         )
 
     def _keep(self) -> Baseline | None:
-        """Return the baseline of the present attempt, after it was stored where that is possible."""
+        """Return the baseline of the present attempt; also store it where possible."""
         own = self._own()
         if own is not None and self._store is not None and own.key is not None and own.attempt:
             self._store.keep(own)
         return own
 
     def _references(self) -> Iterator[_Reference]:
-        """Yield what may be compared with, first what tells most surely that something is wrong."""
+        """Yield the comparable baselines, first the one that shows a fault most surely."""
         if (own := self._own()) is not None:
             yield _Reference(own, "before")
         assert self._spell is not None
@@ -220,7 +223,7 @@ class SlowdownWatch:
             yield _Reference(fastest, f"with {plural(replicas, 'replica')} on {moment(fastest.begin)}", parts=OWN)
 
     def _kept(self) -> Sequence[Baseline]:
-        """Return the baselines of other attempts, or of this one as another console has seen it."""
+        """Return the baselines of other attempts, or of this attempt as another console has seen it."""
         if self._store is None or self._identity.key is None:
             return []
         return self._store.recall(self._identity.key)
@@ -251,7 +254,7 @@ class SlowdownWatch:
 
 
 def _equal_but_smaller(baselines: Sequence[Baseline], facts: RunFacts, size: int) -> Iterator[Baseline]:
-    """Yield those of fewer replicas of which each had the same work as one of these has."""
+    """Yield the baselines of fewer replicas with the same work a replica."""
     replica = facts.work.a_replica(size)
     for each in baselines:
         is_equal = each.key is not None and each.facts.work.a_replica(each.key.size) == replica
@@ -287,7 +290,7 @@ def _has_ended(blocks: Floats, reference: _Reference) -> bool:
 
 
 def _onset(blocks: Floats, reference: _Reference) -> int:
-    """Return the first block that is nearer to what the newest blocks take than to the reference."""
+    """Return the first block whose time is nearer to the newest blocks' than to the reference."""
     totals = _totals(blocks, reference)
     middle = (float(np.median(totals[-2 * _PIECE :])) + float(reference.usual.sum())) / 2
     return min(int(np.argmax(totals >= middle)), NEWEST - _PIECE)
@@ -330,7 +333,7 @@ def _describe(
 
 
 def _since(reference: _Reference, changed: Sequence[str], identity: Identity) -> str:
-    """Return the sentence about what has changed since the baseline, empty where nothing is known of that."""
+    """Return the sentence about changes since the baseline, empty without known changes."""
     if changed:
         return f" Changed since: {'; '.join(changed)}."
     if reference.before != "before" and is_all_known(reference.baseline.facts) and is_all_known(identity.facts):

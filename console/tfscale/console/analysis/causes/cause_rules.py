@@ -1,6 +1,6 @@
-"""Causes of stragglers: the first rule that matches where the time goes and what the counters of the host show.
+"""Causes of stragglers: the first rule that matches the phase of the lost time and the counters of the host.
 
-A counter is evidence only where it sets the straggler apart from its peers: what all hosts show makes none of them
+A counter is evidence only where it sets the straggler apart from its peers: a value that all hosts show makes no host
 slower than the others. docs/reference/diagnoses.md gives the threshold and the source of each rule.
 
 To add a cause: write a rule, put it into CAUSE_RULES at its rank, and give the cause a first step in
@@ -24,27 +24,28 @@ UNKNOWN = "unknown"
 DEVICE = "device"
 """Kind of the cause of stragglers that compute slowly where no counter shows why."""
 OF_ONE_PHASE = ("input", "host")
-"""Kinds of causes that are found by where the time goes: each has the name of its phase."""
+"""Kinds of causes that only a phase shows: each has the name of its phase."""
 
 _HALF = 0.5
+"""Share of the lost time above which a phase can hold the cause: no two phases have more than half."""
 _INPUT_SHARE = 0.05
 """Share of the step [TensorFlow profiler: moderately input-bound]."""
 _PRESSURE = 0.10
-"""Linux PSI `some avg10`, 0 to 1: a tenth of the time in which some task waits lengthens a step by as much at most,
-which is where slowness begins to be felt."""
+"""Linux PSI `some avg10`, 0 to 1: if some task waits for a tenth of the time, the step grows by at most as much,
+from where on slowness is felt."""
 _TIMES_PEERS = 2.0
-"""Factor over the median of the peers from which on a counter stands out: what all hosts show makes none of them
-slower."""
+"""Factor over the median of the peers from which on a counter stands out. Nearer to 1 noise alone would stand out;
+with more, a cause that doubles a counter would not."""
 _THROTTLED = 0.05
-"""Seconds a second for which the cgroup's limit held the task back: it explains as large a part of the step at most,
-and 5 % is less than what makes a straggler."""
+"""Seconds a second for which the cgroup's limit held the task back: the limit explains at most as large a part of
+the step, and 5 % is less than a straggler loses."""
 _SWAPPING = 1e6
-"""Bytes a second by which swap grows: less is what a kernel puts aside of pages that nobody uses."""
+"""Bytes a second by which swap grows: a slower growth is pages that nobody uses."""
 CLOCK = 0.9
-"""Clock over that of the peers: GPUs of one kind differ by some percent at the same work, and less than a straggler's 7
-% would explain nothing."""
+"""Clock over that of the peers: GPUs of one kind differ by some percent at the same work, and less than a
+straggler's 7 % would explain nothing."""
 _UNEVEN = 1.05
-"""Examples a step over those of the peers: a last batch that is a little smaller makes no difference, and less than a
+"""Examples a step over those of the peers: a slightly smaller last batch makes no difference, and less than a
 straggler's 7 % would explain nothing."""
 _GPU_FIELDS = {"gpu", "gpu_memory", "temperature", "clock", "heat", "power_brake", "power_cap", "ecc_errors", "xid"}
 
@@ -72,35 +73,35 @@ class Cause:
     kind: str
     """A key of CAUSE_RULES, or UNKNOWN."""
     clause: str = ""
-    """The likely cause in the sentence; empty where there is nothing to add."""
+    """Likely cause in the sentence; empty without one."""
     evidence: Evidence = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The kind, and that of a second cause reported with it."""
+        """Kind of the cause, with the kind of a second cause in the same sentence."""
         return f"{self.kind} {self.evidence.get('also', '')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One straggler: where it loses time, and what sets it apart from its peers."""
+    """One straggler: the phase of its lost time, and the counters that set it apart from its peers."""
 
     figures: StragglerFigures
     own: Facts
     peers: Sequence[Facts]
 
     def share(self, *phases: str) -> float:
-        """Return the part of all the time lost that is lost in these phases."""
+        """Return the share of all the lost time that is lost in these phases."""
         excess = self.figures.excess
         lost = sum(max(0.0, extra) for extra in excess.values())
         return sum(max(0.0, excess[phase]) for phase in phases) / lost if lost > 0 else 0.0
 
     def of_peers(self, name: str) -> float | None:
-        """Return the median of one vital over the peers, None where none of them has it."""
+        """Return the median of one vital over the peers, None where no peer has it."""
         return middle(getattr(peer.vitals, name) for peer in self.peers)
 
     def stands_out(self, name: str, least: float) -> bool:
-        """Decide whether a vital is at least this, and twice that of the peers."""
+        """Decide whether a vital is at least `least`, and twice that of the peers."""
         own = getattr(self.own.vitals, name)
         return own is not None and own >= max(least, _TIMES_PEERS * (self.of_peers(name) or 0.0))
 
@@ -120,12 +121,12 @@ def explain(case: Case) -> Cause:
 
 
 def quotes_figures(cause: Cause) -> bool:
-    """Decide whether its evidence holds a number of the straggler's figures."""
+    """Decide whether the cause's evidence holds a number of the straggler's figures."""
     return cause.kind in OF_ONE_PHASE
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
-    """Return the vitals of the GPUs alone: replicas of a host share its other vitals, so these set none apart."""
+    """Return the vitals of the GPUs alone: replicas of a host share the host's other vitals."""
     shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
     return replace(vitals, **shared)
 
@@ -231,7 +232,7 @@ CAUSE_RULES: Mapping[str, Callable[[Case], Reason | None]] = {
     "uneven": _uneven,
     DEVICE: _device,
 }
-"""The rule of each cause, in the order in which they are tried; Python that waits for a CPU is not slow of itself."""
+"""Rules of the causes in the order of their trial; a Python thread that waits for a CPU is not slow by itself."""
 
 
 def _computes_slowly(case: Case) -> bool:

@@ -24,16 +24,16 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
 
 PATIENCE = 5
-"""Evaluations in a row that another cause must match before it replaces the reported one: counters are medians of 10 s,
-of which half must change; with fewer the sentence would change with a single sample."""
+"""Evaluations in a row that another cause must match before it replaces the reported cause. Counters are medians of
+10 s, half of which must change; with fewer the sentence would change with a single sample."""
 MOST_CASES = 2
-"""Stragglers that are explained in one evaluation; of more, each gets its turn: each reads the counters of up to 33
-tasks, and where many are slow at once a second more until a cause is told matters little."""
+"""Stragglers that are explained in one evaluation; more stragglers take turns. Each explanation reads the counters
+of up to 33 tasks, and where many are slow at once, a second more until a cause is known matters little."""
 MOST_PEERS = 32
-"""Peers whose counters are read (chosen: enough for a median)."""
+"""Peers whose counters are read: a median over more would hardly differ, over a handful one odd host would move it."""
 
 Compared = tuple[tuple[str, ...], Mapping[str, StragglerFigures]]
-"""Subjects that were compared with each other, and the figures of the stragglers among them."""
+"""Compared subjects, and the figures of the stragglers among them."""
 
 
 @dataclass(slots=True)
@@ -42,14 +42,14 @@ class _TrackedCause:
     figures: StragglerFigures | None = None
     """The figures that `cause` was found with."""
     rival: str = ""
-    """Name of another cause that has matched since."""
+    """Name of another cause that has matched since the last report."""
     matches: int = 0
     """Evaluations in a row that the rival has matched."""
 
     def update(self, cause: Cause, figures: StragglerFigures) -> None:
         """Take in the cause found now. Another cause has to last; any cause replaces an unknown one at once.
 
-        After the straggler was measured anew, no number of the old figures may stay in the clause.
+        Once the straggler was measured anew, the clause quotes none of the old figures.
         """
         is_outdated = figures is not self.figures and (quotes_figures(self.cause) or cause.name == self.cause.name)
         self.figures = figures
@@ -69,7 +69,7 @@ class CauseTracker:
     """Memory of the cause of each open straggler."""
 
     _tracked: dict[str, _TrackedCause] = field(default_factory=dict)
-    """Causes by subject; those explained longest ago come first."""
+    """Causes by subject, the one explained longest ago first."""
 
     def explain(
         self,
@@ -96,7 +96,7 @@ class CauseTracker:
         return [explained[each.subject] if each.kind == "straggler" else each for each in diagnoses]
 
     def _renew_figures(self, groups: Sequence[Compared]) -> None:
-        """Update the causes of stragglers that were measured anew and whose turn it is not, from the figures alone."""
+        """Update the causes of newly measured stragglers whose turn has not come, from their figures alone."""
         figures = {name: measured for _, stragglers in groups for name, measured in stragglers.items()}
         for name, tracked in self._tracked.items():
             current = figures.get(name, tracked.figures)
@@ -126,13 +126,13 @@ def _case_of(
 
 
 def facts(task: ObservedTask | None, samples: Samples | None, since: float) -> Facts:
-    """Return what is known of a task besides its steps, from samples after `since`, Unix seconds."""
+    """Return facts about a task besides its steps, from samples after `since`, Unix seconds."""
     examples = own_examples(task.probe) if task is not None else None
     return Facts(samples.vitals(since) if samples is not None else NO_VITALS, examples)
 
 
 def own_examples(probe: ProbeStatus | None) -> float | None:
-    """Return the examples a step of this task alone: the probe reports those of one share times all shares."""
+    """Return the examples a step of this task alone: the probe reports one share's times the number of shares."""
     if probe is None or not (probe.examples_per_step and probe.replicas and probe.local_replicas):
         return None
     return probe.examples_per_step * probe.local_replicas / probe.replicas

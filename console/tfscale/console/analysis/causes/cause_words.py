@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfscale.console.analysis.causes.cause_rules import DEVICE, UNKNOWN, Cause
-from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
+from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of, since_when
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.text import clock, duration
+from tfscale.core.text import duration
 
 IN_A_WORD: Mapping[str, str] = {
     "thermal": "overheated",
@@ -29,11 +29,12 @@ _MOST_CLAUSES = 2
 def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: float) -> list[Diagnosis]:
     """Return stragglers of one sentence, the newest first, with their causes in the evidence and in the sentence.
 
-    The sentence also tells for how long all have been slow, at `now`, Unix seconds.
+    The sentence also says for how long all have been slow, at `now`, Unix seconds.
     """
     newest, subjects = stragglers[0], [straggler.subject for straggler in stragglers]
-    since = f"since {clock(newest.begin)}"
-    lasted = f"for {duration(max(0.0, now - newest.begin))} ({since})"
+    since = since_when(newest.begin, newest.began_earlier)
+    more = "more than " if newest.began_earlier else ""
+    lasted = f"for {more}{duration(max(0.0, now - newest.begin))} ({since})"
     sentence = newest.sentence.replace(since, lasted, 1)
     if newest.evidence.get("suspected") == TWO_KINDS and {cause.kind for cause in causes} <= {UNKNOWN, DEVICE}:
         sentence += f" {TWO_KINDS.capitalize()}?"
@@ -46,7 +47,7 @@ def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: f
 
 
 def _likely(subjects: Sequence[str], causes: Sequence[Cause]) -> str:
-    """Return the known causes, each with the names of the stragglers that have it."""
+    """Return the known causes, each with the names of its stragglers."""
     having: dict[str, list[str]] = {}
     for subject, cause in sorted(zip(subjects, causes, strict=True), key=lambda pair: subject_order(pair[0])):
         if cause.clause:

@@ -1,6 +1,6 @@
 """Vitals: counters of a task's host and GPUs, condensed over the newest seconds.
 
-Samples are kept as they come and condensed only when a rule reads them, which is rare.
+Samples are kept unread and condensed only when a rule reads them, which is rare.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WINDOW_SECONDS = 10.0
 OLDER_SECONDS = 20.0
 """Seconds between older samples that are kept: a thousand hosts send a megabyte a second."""
 FEWEST_SECONDS = 3.0
-"""Seconds of samples that are condensed at least, also where a slowdown began later: a median of three
-samples leaves one odd one out."""
+"""Least seconds of samples that are condensed, also where a slowdown began later: a median of three samples leaves
+one odd sample out."""
 
 HEAT = 0x40 | 0x20
 """NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
@@ -40,10 +40,10 @@ lowers its clock, and cools down."""
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """Medians over the window; None unknown. Of several GPUs or interfaces the worst one."""
+    """Medians over the window; None unknown. Of several GPUs or interfaces the worst counts."""
 
     cpu: float | None = None
-    """Use of all cores, 0 to 1."""
+    """Share of all cores in use, 0 to 1."""
     cpu_pressure: float | None = None
     memory_pressure: float | None = None
     io_pressure: float | None = None
@@ -113,7 +113,7 @@ class Samples:
         return Vitals(**_of_host(hosts), **_of_gpus(gpus), ecc_errors=self._new_ecc_errors(gpus[-1]))
 
     def _new_ecc_errors(self, newest: Sequence[GpuSample]) -> int | None:
-        """Return the errors since the oldest sample: those that made a GPU slow came before it was slow."""
+        """Return the errors since the oldest sample: errors that slow a GPU come before its slowness."""
         now = _ecc_errors(newest)
         if not now:
             return now
@@ -123,7 +123,7 @@ class Samples:
     def most_moved(self) -> float | None:
         """Return the most bytes that one interface moved in any second, in one direction.
 
-        Only the newest samples are read: call it once in WINDOW_SECONDS at least.
+        Only the newest samples are read: call it at least once in WINDOW_SECONDS.
         """
         hosts = (counters.host for _, counters in self._recent)
         links = [link for host in hosts if host is not None and (link := _busiest(host))]

@@ -1,4 +1,4 @@
-"""The condition of the cluster, judged before any diagnosis: what is told of a training cluster is false of another."""
+"""Condition of the cluster, judged before any diagnosis: findings about a training cluster are false of a still one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from tfscale.core.failure.hang_limits import SHORTEST_STANDSTILL, USUAL_STEPS
 from tfscale.core.records.probe_status import ProbeState
 
 CERTAIN = 1.0
-"""Seconds without a step up to which it counts as training though a process is stopped (chosen: one frame)."""
+"""Seconds without a step up to which the cluster counts as training though a process is stopped: one frame. With
+less, a frame that is late would be a standstill; with more, a stopped process is named as much later."""
 FIRST_STEPS = 10.0
-"""Seconds up to which a cluster whose usual step is not known yet counts as training: steps may take some
-seconds each, and the first ones longer."""
+"""Seconds up to which a cluster with an unknown usual step counts as training: steps may take some seconds each, and
+the first steps longer."""
 PAUSES = 1.5
-"""Multiple of a pause that comes again and again, such as reading between epochs, that is no news: such
-pauses differ by less than half from each other."""
+"""Multiple of a recurring pause, such as reading between epochs, up to which a pause is no news: recurring pauses
+differ by less than half from each other."""
 _PAUSES_KEPT, _PAUSES_NEEDED = 8, 3
+"""Newest pauses whose median is usual, and their least number: two may be alike by chance, and old ones are of another
+phase of the training."""
 
 
 class Condition(StrEnum):
@@ -51,13 +54,13 @@ class ClusterCondition:
     usual_step: float | None = None
     """Seconds, as before a stillness."""
     usual_pause: float = 0.0
-    """Seconds of a pause between steps that comes again and again; 0 where there is none."""
+    """Seconds of a recurring pause between steps; 0 without one."""
     resumed: float | None = None
-    """End of the newest stillness, Unix seconds: a rate over steps from before it would be none of now."""
+    """End of the newest stillness, Unix seconds: a rate must not include steps from before it."""
 
     @property
     def may_be_judged(self) -> bool:
-        """True where counters and steps are those of a cluster at work."""
+        """True where counters and steps belong to a cluster at work."""
         return self.kind in (Condition.TRAINING, Condition.UNMEASURED)
 
 
@@ -68,7 +71,7 @@ class ConditionWatch:
     _usual: float | None = None
     _pauses: deque[float] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
     _longest: float = 0.0
-    """Seconds of the pause that lasts; 0 while there is none, or where it has a reason that is no habit."""
+    """Seconds of the present pause; 0 without a pause, or where its reason is no habit."""
     _is_still: bool = False
     _resumed: float | None = None
 
@@ -113,7 +116,7 @@ class ConditionWatch:
 
 
 def _leading(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the chief whose end is the end of training on parameter servers; none without servers."""
+    """Return the chief whose end is the end of training on parameter servers; None without servers."""
     is_served = any(task.task.role is Role.PS for task in tasks)
     return [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
 
@@ -128,7 +131,7 @@ def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condi
 
 
 def _quiet(trained: Sequence[ObservedTask], now: float) -> tuple[float, float] | None:
-    """Return (time of the newest sign of work, seconds since then); None where nobody who would know is heard."""
+    """Return (time of the newest sign of work, seconds since then); None while all agents that would know are mute."""
     at_work = [task for task in trained if task.running and not task.is_silent(now)]
     signs = [(task.at - task.active, task.active) for task in at_work if task.at is not None and task.active]
     if signs:

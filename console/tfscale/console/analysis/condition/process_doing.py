@@ -1,16 +1,17 @@
-"""Doings of a process: what it does while the cluster makes no step, as far as its agent's facts tell.
+"""Activities of a process while the cluster makes no step, as far as its agent's facts tell.
 
-Everything that says what a process does asks `doing`: a new fact of a process becomes a case of it.
+Every sentence about them comes from `doing`: a new fact about a process becomes a case of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfscale.console.analysis.condition.standing_reasons import reasons_to_stand_still
 from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
 from tfscale.core.records.probe_status import ActivityKind
-from tfscale.core.text import exit_clause
+from tfscale.core.text import clock, exit_clause
 
 ENDED, STARTING, STOPPED, SILENT, HELD, IDLE, AT_WORK, UNKNOWN = (
     "ended",
@@ -22,7 +23,7 @@ ENDED, STARTING, STOPPED, SILENT, HELD, IDLE, AT_WORK, UNKNOWN = (
     "at_work",
     "unknown",
 )
-"""Kinds of what a process does, beside the kinds of its activities (`compile`, `checkpoint`, `evaluation`)."""
+"""Kinds of doings, beside the kinds of activities (`compile`, `checkpoint`, `evaluation`)."""
 
 BY_SIGNAL = "a signal has stopped its process"
 
@@ -40,11 +41,11 @@ class Doing:
 
     kind: str
     clause: str = ""
-    """Part of a sentence about the task, which is `it` there; of an activity its participle; empty if unknown."""
+    """Part of a sentence in which `it` is the task; for an activity its participle; empty if unknown."""
     brief: str = ""
     """A few words for the task's row."""
     since: float | None = None
-    """Begin of an activity; of silence, when it was heard last. Unix seconds."""
+    """Begin of an activity; for silence, time of the agent's last frame, None without one. Unix seconds."""
 
     @property
     def is_expected(self) -> bool:
@@ -53,20 +54,26 @@ class Doing:
 
     @property
     def is_certain(self) -> bool:
-        """True where this alone explains that the task makes no step."""
+        """True where this doing alone explains that the task makes no step."""
         return self.kind in (ENDED, STARTING, STOPPED)
+
+
+def unheard_since(silent: Iterable[Doing]) -> str:
+    """Return since when nothing is heard from these agents, all of which are silent: ` since 12:00:00`."""
+    heard = [each.since for each in silent if each.since is not None]
+    return f" since {clock(max(heard))}" if heard else " since the console began to watch"
 
 
 _EXPECTED = frozenset(kind.value for kind in _ACTIVITIES)
 
 
 def doing(task: ObservedTask, now: float) -> Doing:
-    """Return what the process of a task does at `now`, Unix seconds on the observer's clock."""
+    """Return the doing of a task's process at `now`, Unix seconds on the observer's clock."""
     if task.is_over:
         end = task.status.exit if task.status else None
         return Doing(ENDED, exit_clause(end), "has ended")
     if task.state is None or task.is_silent(now):
-        return Doing(SILENT, "whether it runs is not known", "not heard", task.heard or task.since)
+        return Doing(SILENT, "whether it runs is not known", "not heard", task.heard)
     if not task.running:
         return Doing(STARTING, f"its task is {task.state}", str(task.state))
     if task.stopped:
@@ -80,7 +87,7 @@ def doing(task: ObservedTask, now: float) -> Doing:
 
 
 def _held(task: ObservedTask) -> Doing | None:
-    """Return what its agent knows of a process that does not go on; None where it knows nothing."""
+    """Return what holds a process up by its agent's facts; None where they do not tell."""
     host = task.held.host if task.held else None
     clause = next(reasons_to_stand_still(host), None) if host else None
     if host is None or host.task is None or clause is None:

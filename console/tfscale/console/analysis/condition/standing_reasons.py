@@ -1,4 +1,4 @@
-"""Reasons for which the process of a task stands still, as far as the kernel of its host tells them."""
+"""Reasons for which a task's process stands still, as far as the kernel of its host tells."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tfscale.core.records.host_sample import HostSample
 from tfscale.core.text import duration, plural
 
 THROTTLED = 0.5
-"""Seconds a second without the processor that explain why a task stands still: with less it still makes half of its
-steps."""
+"""Seconds a second without the processor from which on a standstill is explained: below, a task still makes half of
+its steps."""
 
 
 def reasons_to_stand_still(host: HostSample) -> Iterator[str]:
-    """Yield what keeps a task's process from going on, the surest first."""
+    """Yield what keeps a task's process from going on, the surest reason first."""
     task = host.task
     if task is not None and task.stopped:
         yield "a signal has stopped its process"

@@ -1,4 +1,4 @@
-"""Stillness: a cluster that has trained makes no step. Since when, who keeps the others waiting, and what it does."""
+"""Stillness: a cluster that has trained makes no step. Its begin, the late tasks, and what their processes do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tfscale.console.analysis.condition.process_doing import (
     STOPPED,
     Doing,
     doing,
+    unheard_since,
 )
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.out_of_step import (
@@ -37,24 +38,25 @@ class Stillness:
     """End of the last step or activity, Unix seconds on its host's clock."""
     seconds: float
     explanation: str
-    """The reason as far as it is known, the rest of a sentence."""
+    """Known part of the reason, as the rest of a sentence."""
     late: Mapping[str, Doing] = field(default_factory=dict)
-    """The tasks that the others wait for, and what they do; none where that is unknown."""
+    """Tasks for which the others wait, and their doings; none where unknown."""
     waiting: tuple[str, ...] = ()
-    """The tasks that wait for them."""
+    """Tasks that wait for the late tasks."""
     is_expected: bool = False
     """True while work lasts in which no step is expected: a checkpoint, an evaluation, compiling."""
     is_own_work: bool = False
-    """True where nobody waits in a collective, and some process is at work, or there is one alone: a program may do
-    other things than to train, also once its training is over."""
+    """True where nobody waits in a collective, and a process is at work or the only one: a program may do other
+    things than train, also once its training is over."""
     is_ending: bool = False
-    """True where the others have ended well, and nobody waits for them: that is no trouble, however long it takes."""
+    """True where the other tasks have ended well and nobody waits for the late: however long it takes, it is no
+    trouble."""
     is_out_of_step: bool = False
-    """True where those that are late are in a collective that the others do not enter, as in an evaluation alone."""
+    """True where the late tasks are in a collective that the others do not enter, such as a lone evaluation."""
 
     @property
     def is_habit(self) -> bool:
-        """True where it may be how this program is: from a task that died, was stopped or cut off nothing is learnt."""
+        """True where the stillness may be usual for this program: a dead, stopped or cut-off task shows no habit."""
         return not (self.is_expected or any(each.is_certain or each.kind == SILENT for each in self.late.values()))
 
     @property
@@ -96,7 +98,7 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
 
 
 def _is_at_its_end(needed: Sequence[ObservedTask], late: Mapping[str, Doing]) -> bool:
-    """Decide whether those that are gone have ended well, and nobody waits for them: a chief may save the model yet."""
+    """Decide whether all missing tasks have ended well, and nobody waits for them: a chief may still save the model."""
     gone = [task for task in needed if task.name in late]
     ends = [task.status.exit if task.status else None for task in gone if late[task.name].kind == ENDED]
     well = len(ends) == len(gone) and all(end is not None and end.well for end in ends)
@@ -110,7 +112,7 @@ def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> 
 
 
 def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:
-    """Return what a task does; one that has made no step yet, while others have, is only starting."""
+    """Return a task's doing; a task without a step is only starting while others have made steps."""
     does = doing(task, now)
     is_new = task.meets and task.running and task.progressed is None and not _is_served(needed)
     return Doing(STARTING, "it is only starting", "starting") if is_new and does.kind not in _TOLD else does
@@ -120,7 +122,7 @@ _TOLD = (SILENT, STOPPED)
 
 
 def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str, Doing]:
-    """Return the tasks that are waited for: the certain ones, else those outside of the collective, else the silent."""
+    """Return the late tasks: the certain ones, else those outside of the collective, else the silent ones."""
     for kind in (ENDED, STARTING):
         if any(each.kind == kind for each in does.values()):
             return {name: each for name, each in does.items() if each.kind in (kind, STOPPED)}
@@ -133,12 +135,12 @@ def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str
 
 
 def _is_served(tasks: Sequence[ObservedTask]) -> bool:
-    """Decide whether a coordinator hands out the work, so that workers report no steps and meet in no collective."""
+    """Decide whether a coordinator schedules the work, so that workers report no steps and meet in no collective."""
     return any(task.coordinator is not None or task.task.role is Role.PS for task in tasks)
 
 
 def _at_work(busy: Mapping[str, Doing], waiting: Sequence[str]) -> str:
-    """Say what is done in place of steps."""
+    """Return the words for the work in place of steps."""
     names, first = list(busy), next(iter(busy.values()))
     since = min((each.since for each in busy.values() if each.since is not None), default=None)
     length = "" if since is None else f" since {clock(since)}"
@@ -147,7 +149,7 @@ def _at_work(busy: Mapping[str, Doing], waiting: Sequence[str]) -> str:
 
 
 def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:
-    """Say who keeps the others waiting, those first of whom most is known."""
+    """Return the words for the late tasks, the best known first."""
     first = next((each for each in late.values() if each.kind in (STOPPED, SILENT)), next(iter(late.values())))
     names = [name for name, each in late.items() if each.kind == first.kind]
     who, others = listing(names), f"; {listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else ""
@@ -162,16 +164,15 @@ def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:
             process = "process" if len(names) == 1 else "processes"
             return f"a signal has stopped the {process} of {who}{others}"
         case "silent":
-            since = min((late[name].since or 0.0 for name in names), default=0.0)
             agents, run = ("agent", "it runs") if len(names) == 1 else ("agents", "they run")
-            length = f" since {clock(since)}" if since else ""
-            return f"nothing is heard from the {agents} of {who}{length}, so that nobody knows whether {run}{others}"
+            since = unheard_since(late[name] for name in names)
+            return f"nothing is heard from the {agents} of {who}{since}, so that nobody knows whether {run}{others}"
     clause = f"; {first.clause}" if first.clause and len(names) == 1 else ""
     return f"{who} {_has(names)} not entered the all-reduce in which {_others(waiting)}{clause}"
 
 
 def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> str:
-    """Say what is known where nobody keeps the others waiting."""
+    """Return the known facts where no task is late."""
     if len(meeting) == 1:
         name = meeting[0].name
         return f"{name} runs" + (f"; {does[name].clause}" if does[name].clause else "")

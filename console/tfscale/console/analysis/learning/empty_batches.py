@@ -1,7 +1,7 @@
 """Workers whose batches are empty while the others train on.
 
-A worker whose input has ended before that of the others gets batches without an example from `tf.distribute`, so that
-it goes on to meet the others in the all-reduce. Its steps are as fast as before, and add nothing.
+A worker whose input ends before the others' gets batches without an example from `tf.distribute`, so that it still
+meets the others in the all-reduce. Its steps are as fast as before, and add nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock
 
 PATIENCE = 5.0
-"""Seconds for which batches must be empty to be told (chosen: at the end of an epoch a few are where the inputs differ
-by some batches)."""
+"""Seconds for which batches must be empty to be reported. At the end of an epoch, inputs of slightly different
+length end some batches apart: a shorter time would report each epoch's end, a longer one would report the loss
+later."""
 
 
 def empty_batches(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for each task whose batches have been empty for some seconds, up to its newest step."""
+    """Return a diagnosis for each task with empty batches for some seconds up to its newest step."""
     known = [(task, task.probe.empty_since) for task in tasks if task.running and task.probe]
     return [
         _of(task.name, since)

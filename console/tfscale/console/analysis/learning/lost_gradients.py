@@ -1,7 +1,7 @@
-"""The workers whose own gradients were the first that are no finite numbers.
+"""Workers whose own gradients were the first ones that are not finite.
 
-In synchronous training the all-reduce makes the gradients, and then the weights and losses, of all workers such. Before
-it they are those of the workers alone that had the cause of it, in one step.
+In synchronous training the all-reduce makes the gradients, and then the weights and losses, of all workers non-finite.
+Before it, in one step, only the gradients of the causing workers are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tfscale.core.records.training import Gradients
 from tfscale.core.text import clock, listing, plural
 
 MOST_SKIPPED = 30
-"""Steps in a row that loss scaling may skip: it finds its scale by halving it, mostly from 2^15 on (chosen: twice)."""
+"""Steps in a row that loss scaling may skip. It finds its scale by halving, mostly from 2^15 on, and twice that many
+halvings suffice; with fewer a usual start would be reported, with more a broken training is reported later."""
 
 
 class Whose(StrEnum):
@@ -25,7 +26,7 @@ class Whose(StrEnum):
     SEVERAL = "several"
     ALL = "all"
     UNKNOWN = "unknown"
-    """Too few workers tell of their gradients: others may have had it before."""
+    """Too few workers report their gradients: another may have been first."""
 
 
 class LostGradients(NamedTuple):
@@ -33,23 +34,23 @@ class LostGradients(NamedTuple):
 
     whose: Whose
     subjects: tuple[str, ...]
-    """Names of the tasks that reported it; of a task with finite replicas, the names of its other replicas."""
+    """Names of the tasks that reported it; for a task with some finite replicas, the names of the other replicas."""
     begin: float
     """Unix seconds on the clock of the first subject's host."""
     gradients: Gradients
-    """Gradients of the first subject, as it told of them."""
+    """Gradients of the first subject, as its task reported them."""
     lasts: bool
     """True if the gradients have not been finite for more steps than loss scaling skips."""
 
     @property
     def step(self) -> int:
-        """The optimizer's iterations in this step; where they are not known, the number of the step, from 1."""
+        """The optimizer's iterations in this step; where unknown, the number of the step, from 1."""
         known = self.gradients.global_step
         return known if known is not None else (self.gradients.sequence or 0) + 1
 
     @property
     def sentence(self) -> str:
-        """Sentence that names the workers, or says why it names none."""
+        """Sentence that names the workers, or gives the reason for naming none."""
         return f"the gradients of {self._of_whom}: what is trained from here on is lost"
 
     @property
@@ -72,7 +73,7 @@ class LostGradients(NamedTuple):
 
 
 def lost_gradients(tasks: Sequence[ObservedTask]) -> LostGradients | None:
-    """Return the first step in which gradients were not finite, None while all are that are known."""
+    """Return the first step with gradients that are not finite, None while all known gradients are finite."""
     known = [(task, task.gradients) for task in tasks if task.meets and task.gradients is not None]
     lost = [(task, each) for task, each in known if each.steps and each.sequence is not None]
     if not lost:
@@ -89,7 +90,7 @@ def lost_gradients(tasks: Sequence[ObservedTask]) -> LostGradients | None:
 
 
 def _subjects(first: Sequence[tuple[ObservedTask, Gradients]], has_others: bool) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the tasks, or of replicas of those in which others were finite; and whether these are all."""
+    """Return the affected tasks, or replicas where others of the task were finite; and whether these are all."""
     names: list[str] = []
     are_all = not has_others
     for task, gradients in first:

@@ -11,16 +11,17 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock
 
 SETTLE = 3.0
-"""Seconds to wait for the other tasks' reports before a task is named (chosen: three reports)."""
+"""Seconds to wait for the other tasks' reports before a task is named: three reports. With less a late report would
+leave the wrong worker, with more each loss is told later."""
 
 
 def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis while the newest loss of a task is no finite number, or gradients have long been none.
+    """Return a diagnosis while the newest loss of a task, or its gradients for long, are not finite.
 
-    Gradients alone, of a few steps, are no fault: loss scaling skips such steps. Where gradients are known before they
-    are reduced, its subject is the worker whose were not finite first; else it is the task, or the cluster where
-    several report such a loss, as they do where gradients are shared. It holds also after the task has ended:
-    `TerminateOnNaN` ends it at once.
+    Such gradients in only a few steps are no fault: loss scaling skips these steps. Where gradients are known before
+    the all-reduce, the subject is the worker whose gradients were not finite first; else it is the task, or the cluster
+    where several report such a loss, as they do where gradients are shared. The diagnosis outlives the task's end:
+    `TerminateOnNaN` ends the task at once.
     """
     lost = [task for task in tasks if task.not_finite_since is not None]
     gradients = lost_gradients(tasks)

@@ -1,4 +1,4 @@
-"""Memory of one link: TCP's numbers of the newest seconds, and the usual rate from before the link was ill."""
+"""Memory of one link: TCP's numbers of the newest seconds, and the usual rate from before the trouble."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statistics import median
 from tfscale.core.records.host_sample import PeerLink
 
 WINDOW = 3.0
-"""Seconds over which a link is judged (chosen: a ring of steps of half a second sends in bursts)."""
+"""Seconds over which a link is judged. A ring with steps of half a second sends in bursts: over less, a pause between
+bursts would look like a slow link; over more, it is named later."""
 _KEPT = 60
-"""Samples kept, one a second, and samples of a well link whose median is usual."""
+"""Samples kept, one a second, and samples of a healthy link whose median is the usual rate."""
 _LEAST_USUAL = 5
-"""Samples of a well link from which on its rate is known as usual: five seconds, so that a median of them is no
-burst."""
+"""Samples of a healthy link from which on its usual rate is known: five seconds, so that their median is no burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +25,34 @@ class LinkFigures:
     sent: float
     """Bytes a second."""
     work: float
-    """Share of the time in which it had something to send that the other side would take."""
+    """Share of the time in which the link had something to send that the receiver would take."""
     lost: float
     """Share of the segments that were lost."""
     unsent: int
     """Most bytes that waited in the sender's kernel."""
     round_trip: float
     is_answered: bool
-    """False while the receiver's host acknowledges nothing of what is sent again and again."""
+    """False while the receiver's host acknowledges no repeated data."""
 
     @property
     def speed(self) -> float:
-        """Bytes a second while it had something to send."""
+        """Bytes a second while the link had something to send."""
         return self.sent / max(self.work, 1e-3)
 
 
 @dataclass(slots=True)
 class LinkMemory:
-    """Samples of one link, and how it has been judged."""
+    """Samples of one link, and its judgements so far."""
 
     _samples: deque[tuple[float, PeerLink]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """(Unix seconds on the sender's clock, what it told)."""
+    """(Unix seconds on the sender's clock, the peer link's numbers)."""
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """Bytes a second of the seconds in which it was well."""
+    """Bytes a second in the link's healthy seconds."""
     in_a_row: int = 0
     """Judgements in a row that contradict `is_named`."""
     is_named: bool = False
     _begins: dict[str, float] = field(default_factory=dict)
-    """Begin of each manner in which it is ill, or is suspected to be: slow, lossy."""
+    """Begin of each trouble that the link has or is suspected to have: slow, lossy."""
 
     @property
     def at(self) -> float:
@@ -83,11 +83,11 @@ class LinkMemory:
 
     @property
     def since(self) -> float:
-        """Begin of the time in which it has been ill."""
+        """Begin of the link's present trouble."""
         return min(self._begins.values(), default=self.at)
 
     def suspect(self, begins: Mapping[str, float]) -> None:
-        """Note the present kinds of fault; a kind that was there before keeps its begin."""
+        """Take in the present kinds of trouble; a lasting kind keeps its begin."""
         self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
 
     def note_well(self) -> None:
@@ -97,11 +97,11 @@ class LinkMemory:
 
     @property
     def usual_rate(self) -> float | None:
-        """Bytes a second while it was well, None unknown."""
+        """Bytes a second of the healthy link, None unknown."""
         return median(self._rates) if len(self._rates) >= _LEAST_USUAL else None
 
     def slow_since(self, speed: float) -> float:
-        """Return when the newest seconds in a row began in which it was slower than this, bytes a second."""
+        """Return the begin of the newest seconds in a row below this rate, bytes a second."""
         begin = self.at
         for at, link in reversed(self._samples):
             if _work(link) and link.sent / _work(link) > speed:

@@ -1,4 +1,4 @@
-"""Speeds of links by the cluster file, and those of them that cannot be right: the link has carried more."""
+"""Speeds of links by the cluster file, and the wrong ones: such a link has carried more."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import bit_rate
 
 BEYOND = 1.1
-"""Ratio of what an interface carried in a second to its speed from which on the speed is wrong (chosen: no link
-carries more than it can, and rates of a second are off by some percent)."""
+"""Ratio of an interface's bytes in a second to its given speed from which on the given speed is wrong. No link
+carries more than it can, and rates of a second are off by some percent; closer to 1 this noise would call right
+speeds wrong."""
 BEYOND_IN_STEP = 1.25
-"""The same of what must have been carried during the all-reduce, which is computed from bytes and the time of a step
-(chosen: a shaped link was at 0.83 to 0.86 of its speed)."""
+"""The same ratio for the bytes of an all-reduce over its time. Both are computed, so it is further from 1 than
+`BEYOND`: a shaped link was at 0.83 to 0.86 of its speed."""
 
 
 @dataclass(slots=True)
 class LinkSpeeds:
-    """Speeds that the cluster file gives, without those that a link has exceeded."""
+    """Speeds from the cluster file, without those that a link has exceeded."""
 
     spec: ClusterSpec
     _carried: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -30,7 +31,7 @@ class LinkSpeeds:
         return None if task in self._carried else self.spec.link_speed(Task.parse(task))
 
     def note_carried(self, task: str, carried: float, now: float, beyond: float = BEYOND) -> None:
-        """Take in that a task's link carried so many bits a second."""
+        """Take in the bits a second that a task's link carried."""
         speed = self.spec.link_speed(Task.parse(task))
         if speed is None or carried < beyond * speed:
             return

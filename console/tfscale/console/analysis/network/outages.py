@@ -1,7 +1,7 @@
 """Outages of the network, times in which a process was stopped, and the crashes that followed from them.
 
-TensorFlow's tasks end some seconds after they hear a peer no more, each with an error about another task that has died.
-Nobody has died.
+TensorFlow's tasks end some seconds after they lose a peer, each with an error that another task has died, although no
+task has died.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from tfscale.core.text import clock, listing
 NETWORK = "network"
 """Reason of a crash (`evidence.reason`) that followed from an outage."""
 STOPPED = "stopped"
-"""Reason of a crash that followed from a peer's process that was stopped."""
+"""Reason of a crash that follows from a peer's stopped process."""
 GIVEN_UP = 5.0
-"""Shortest stop of a process, in seconds, of which other tasks end (TensorFlow gave it up after 7 to 12 s)."""
+"""Shortest stop of a process, in seconds, that ends other tasks: TensorFlow gave a stopped peer up after 7 to 12 s,
+so a shorter stop has another consequence, and with a longer limit real ones would be missed."""
 AFTER = 60.0
-"""Seconds after an outage in which tasks may still end of it (chosen: TensorFlow notices at its next message)."""
+"""Seconds after an outage in which tasks may still end of it: TensorFlow notices at its next message, which a long
+step delays. With less such ends have no reason, with more an unrelated crash gets this reason."""
 _KEPT = 10
+"""Newest outages that are remembered: a crash follows from one of the last `AFTER` seconds."""
 _OF_NETWORK = re.compile(r"unavailable|deadline|connection|timed out|socket", re.IGNORECASE)
 
 
@@ -37,9 +40,9 @@ class Outage:
     begin: float
     end: float | None = None
     other: str = ""
-    """Task of the single host that could not be reached; empty where no host could be."""
+    """Task of the single unreachable host; empty where all hosts were unreachable."""
     how: str = ""
-    """How its process was stopped, as in `stopped by a signal`; empty where it was the network."""
+    """Manner in which a process was stopped, as in `stopped by a signal`; empty for an outage of the network."""
 
     @property
     def reason(self) -> str:
@@ -47,7 +50,7 @@ class Outage:
 
     @property
     def clause(self) -> str:
-        """Clause about it."""
+        """Clause about the outage."""
         since = f"since {clock(self.begin)}"
         when = since if self.end is None else f"from {clock(self.begin)} to {clock(self.end)}"
         if self.how:
@@ -56,7 +59,7 @@ class Outage:
         return f"{network} {'is' if self.end is None else 'was'} gone {when}"
 
     def explains(self, at: float) -> bool:
-        """Decide whether the outage may have ended a task that ended at this time."""
+        """Decide whether the outage may have ended a task at this time."""
         if self.how and min(at, self.end or at) - self.begin < GIVEN_UP - CLOCK_DOUBT:
             return False
         return self.begin - CLOCK_DOUBT <= at and (self.end is None or at <= self.end + AFTER)
@@ -74,7 +77,7 @@ class Outages:
         self._note(NETWORK, list(map(self._whole, found)), now)
 
     def _whole(self, outage: Outage) -> Outage:
-        """Return the outage of one host from all that a pair, the last of its hosts to hear each other, belongs to."""
+        """Return the outage of one host from its pairs; this pair is the last whose hosts hear each other again."""
         whole = (
             known
             for known in self._known
@@ -84,7 +87,7 @@ class Outages:
         return next((replace(known, end=None) for known in near), outage) if outage.other else outage
 
     def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
-        """Note which tasks' processes are stopped now. A task that is not heard keeps its last state."""
+        """Take in the tasks whose processes are stopped now. A task without frames keeps its last state."""
         known = {task.name: task for task in tasks if task.up}
         lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
         running = {name: task for name, task in known.items() if task.running}
@@ -102,7 +105,7 @@ class Outages:
         self._known = self._known[-_KEPT:]
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Return the crashes; all crashes that followed from one outage become one crash, which names the outage."""
+        """Return the crashes; all crashes of one outage become one crash, which names the outage."""
         explained: list[Diagnosis] = []
         followed: dict[int, list[Diagnosis]] = {}
         for crash in crashes:
@@ -114,7 +117,7 @@ class Outages:
         return explained + [_describe(self._with_others(number), all_of_it) for number, all_of_it in followed.items()]
 
     def _with_others(self, number: int) -> Sequence[Outage]:
-        """Return an outage; of a stopped process all that were stopped beside it in the same way, by task."""
+        """Return an outage; one of a stopped process with all that were stopped with it in the same way, by task."""
         one = self._known[number]
         beside = [each for each in self._known if each.how == one.how and _overlap(each, one)] if one.how else [one]
         return sorted(beside, key=lambda each: subject_order(each.task))
@@ -163,7 +166,7 @@ def _describe(outages: Sequence[Outage], crashes: Sequence[Diagnosis]) -> Diagno
 
 
 def how_stopped(task: ObservedTask) -> str:
-    """Return how a task's process is stopped now; empty where it is not."""
+    """Return the manner in which a task's process is stopped now; empty where it is not stopped."""
     if task.stopped:
         return "stopped by a signal"
     usage = task.held.host.task if task.held and task.held.host else None
@@ -173,7 +176,7 @@ def how_stopped(task: ObservedTask) -> str:
 
 
 def _ended(crash: Diagnosis) -> list[str]:
-    """Return the tasks that ended; a task that the others only took for dead has left no exit."""
+    """Return the tasks that ended; a task that its peers only took for dead has left no exit."""
     has_exit = crash.evidence.get("code") is not None or crash.evidence.get("signal") is not None
     followers = crash.evidence.get("followers")
     return [*([crash.subject] if has_exit else []), *(followers if isinstance(followers, tuple) else ())]

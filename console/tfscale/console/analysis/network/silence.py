@@ -1,6 +1,6 @@
-"""Hosts that nobody hears: a host may be cut off from all others or from one, or only this console is cut off.
+"""Hosts without an answer: a host may be cut off from all others or from one, or only this console is cut off.
 
-Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
+Agents greet their neighbours every two seconds. Their answers are compared with the console's own connections.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from tfscale.core.records.host_sample import UNHEARD, Counters, Neighbour
 from tfscale.core.text import clock, listing
 
 _AFTER = 3.0
-"""Seconds by which an answer must be later than the newest frame of who heard it, as the console lost the agent, to be
-one after that. Both times are of one clock. Frames that are more than 2 s old belong to a task that is not `up`, and
-what has been sent may come a second late from a busy host."""
+"""Seconds after the newest frame of a lost agent from which on a neighbour's answer counts as later. Both times are
+of one clock. Frames older than 2 s belong to a task that is not `up`, and a frame may come a second late from a busy
+host."""
 
 HEARD, GONE, NEVER_HEARD, LEFT = "heard", "gone", "never heard", "left"
-"""Evidence (`agent`), in this order: other agents hear the agent; nobody does; the console never has; it was asked to
+"""Evidence (`agent`), in this order: other agents hear the agent; none does; the console never has; it was asked to
 leave."""
 
 _COMING_BACK = 15.0
-"""Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
+"""Seconds from the first to the last agent that hears a host again: TCP and gRPC try again after pauses. With less
+one outage would end in several events, with more its end is told later."""
 
 
 class SilenceWatch(Detector):
@@ -58,7 +59,7 @@ class SilenceWatch(Detector):
         self._newest[task] = (frame.at, frame.misses_neighbour, frame.counters)
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return who is cut off from the others or from the console."""
+        """Return the hosts that are cut off from the others or from the console."""
         tasks, now = view.by_name, view.now
         lost = [task for task in tasks.values() if task.since is not None and not task.up]
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
@@ -70,7 +71,7 @@ class SilenceWatch(Detector):
         return found
 
     def explain(self, view: ClusterView) -> list[Diagnosis]:
-        """Return all findings, all crashes that followed from one outage as one."""
+        """Return all findings, with all crashes of one outage as one crash."""
         crashes = [each for each in view.found if each.kind == "crash"]
         return [*(each for each in view.found if each.kind != "crash"), *self.outages.explain(crashes)]
 
@@ -80,7 +81,7 @@ class SilenceWatch(Detector):
         self._silent, self._returned = dict(silent), kept | back
 
     def _about_lost(self, task: ObservedTask, tasks: Mapping[str, ObservedTask]) -> Diagnosis | None:
-        """Say what others hear of a task that the console does not reach; None while that is not known."""
+        """Return the other agents' answers about a task that the console does not reach; None while unknown."""
         speaker, known = self._speaker[task.name], self._lost[task.name]
         heard = {
             name: (self._newest[name][0], answer)
@@ -92,7 +93,7 @@ class SilenceWatch(Detector):
             known.setdefault(name, at)
         if hearing := [name for name, (at, answer) in heard.items() if _is_since(answer.heard, known[name], at)]:
             hears = "hears" if len(hearing) == 1 else "hear"
-            return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
+            return _unreachable(task, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
         silent = [answer.reached for at, answer in heard.values() if answer.reached and is_missed(answer, at)]
         is_silent = bool(silent) and len(silent) == len(heard)
         if task.has_left and not is_silent:
@@ -100,11 +101,11 @@ class SilenceWatch(Detector):
         if reaching := [name for name, (at, answer) in heard.items() if _is_since(answer.reached, known[name], at)]:
             if task.at is None:
                 return _never_heard(task.name, begin, reaching)
-            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
+            return _unreachable(task, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
         return _silent(task.name, max(silent), list(heard)) if is_silent else None
 
     def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
-        """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
+        """Return the pairs of hosts that the console reaches but that do not hear each other, with the begins."""
         since: dict[frozenset[str], float] = {}
         for name, (at, misses, _) in self._newest.items():
             for answer in self._heard(name).values() if misses and tasks[name].up else ():
@@ -114,7 +115,7 @@ class SilenceWatch(Detector):
         return since
 
     def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
-        """Name the hosts that come back, those that hear nobody, and the rest of these pairs."""
+        """Return findings for the hosts that come back, the hosts that hear nobody, and the remaining pairs."""
         coming = {name for name in self._returned if any(name in pair for pair in since)}
         found = [_coming_back(name, self._returned[name][0]) for name in sorted(coming)]
         since = {pair: at for pair, at in since.items() if not pair & coming}
@@ -124,7 +125,7 @@ class SilenceWatch(Detector):
         return [*found, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
 
     def _hears_nobody(self, name: str, since: Mapping[frozenset[str], float]) -> bool:
-        """Decide whether none of at least two hosts that greet a host, or are greeted by it, hears it."""
+        """Decide whether no host, of at least two that greet this host or are greeted by it, hears it."""
         near = {self._speaker[greeter] for greeter in self._greeters[name]}
         return len(near) > 1 and all(frozenset((name, other)) in since for other in near)
 
@@ -134,18 +135,19 @@ class SilenceWatch(Detector):
 
 
 def is_missed(answer: Neighbour, at: float) -> bool:
-    """Decide whether a host that answered before does not any more, in a frame of this time."""
+    """Decide whether a host that answered before is silent in a frame of this time."""
     return answer.reached is not None and at - answer.reached > UNHEARD
 
 
 def _is_since(answered: float | None, lost: float, at: float) -> bool:
-    """Decide whether an answer is later than the frame at the loss (`lost`), and new in that of `at`."""
+    """Decide whether an answer is later than the frame at the loss (`lost`), and newer than in that frame."""
     return answered is not None and answered > lost + _AFTER and at - answered <= UNHEARD
 
 
-def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
-    sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
-    return Diagnosis("unreachable", task, begin, None, "warning", sentence, evidence={"agent": agent})
+def _unreachable(task: ObservedTask, begin: float, why: str, agent: str) -> Diagnosis:
+    since = clock(begin) if task.at is not None else f"it began to watch ({clock(begin)})"
+    sentence = f"the console cannot reach {task.name}'s agent since {since}; {why}"
+    return Diagnosis("unreachable", task.name, begin, None, "warning", sentence, evidence={"agent": agent})
 
 
 def _left(task: str, at: float) -> Diagnosis:

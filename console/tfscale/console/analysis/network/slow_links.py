@@ -1,7 +1,7 @@
-"""Slow and lossy links: from which task to which, by what TCP measured on the sender's host.
+"""Slow and lossy links: from which task to which, by TCP's measurements on the sender's host.
 
 In a ring every link carries the same bytes in a step, so that one slow link makes the all-reduce longer for all workers
-alike: their own clocks cannot tell whose it is. TCP knows for how long bytes waited on each way.
+alike: their own clocks cannot tell which link it is. TCP knows for how long bytes waited on each link.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from tfscale.core.records.host_sample import Counters
 from tfscale.core.text import bit_rate, clock, data_size, duration, times
 
 STEADY = 3
-"""Judgements in a row, one a second, before a link is named, and before it is well again: a burst of another program
-lasts for a second or two, and a name that comes and goes with it would be of no use."""
+"""Judgements in a row, one a second, before a link is named, and before it counts as healthy again. A burst of
+another program lasts for a second or two, and a name that comes and goes with bursts would be of no use."""
 SLOWER_ON, SLOWER_OFF = 3.0, 2.0
-"""Ratio of the others' speed to a link's from which on it is slow, and below which that ends. Chosen: three real
-workers on two busy cores had links of 1 to 4 Gbit/s, of which one shaped to 60 Mbit/s carried 57."""
+"""Ratio of the others' speed to a link's from which on the link is slow, and below which the finding ends. Three
+real workers on two busy cores had links of 1 to 4 Gbit/s, one of which, shaped to 60 Mbit/s, carried 57: a smaller
+ratio would name links of such spread, a larger one would miss links that are slow in part."""
 BUSY_ON, BUSY_OFF = 0.3, 0.2
 """Shares of the time in which a slow link has something to send, and by which it exceeds the others: a link that is
 idle more than two thirds of the time holds nobody up, however slow it is."""
 LOST_ON, LOST_OFF = 0.01, 0.005
-"""Shares of the segments that are lost (chosen: senders that take loss for congestion crawl from 1 % on)."""
+"""Shares of the segments that are lost: senders that take loss for congestion crawl from 1 % on. With less, chance
+losses would be named; with more, a crawling link would not."""
 MOST_READ = 8
-"""Tasks whose links are read for being the busiest, and as many for comparison: to read those of a thousand each second
+"""Busiest tasks whose links are read, and as many more for comparison: reading those of a thousand tasks each second
 takes longer than the rest of the diagnosis."""
 _LEAST_RATE = 10_000
 """Bytes a second below which a link carries requests, not data: heartbeats and small calls alone stay far below it."""
@@ -39,10 +41,10 @@ _LEAST_SHARE = 0.1
 """Part of the busiest link's rate below which a link's speed says nothing: TCP measures speed on what is sent, and a
 few packets at a time never fill a link."""
 _LONGER = 1.1
-"""Factor by which steps take longer from which on a link is charged for it (chosen: the rate at which a healthy link
-sends differs by some percent from one minute to the next)."""
+"""Factor of longer steps from which on a link is charged for them: the rate of a healthy link differs by some
+percent from one minute to the next, and a lower factor would charge a link for that."""
 _GONE = 5.0
-"""Seconds after which a link of which nothing is told any more is forgotten."""
+"""Seconds after which a link without new numbers is forgotten."""
 
 _Key = tuple[str, str]
 """Sender and receiver."""
@@ -50,7 +52,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A link that carries data, and what the others do meanwhile."""
+    """A link that carries data, and the figures of the other links."""
 
     own: LinkFigures
     others: Sequence[LinkFigures]
@@ -85,7 +87,7 @@ class SlowLinks(Detector):
             self._newest[task] = (frame.at, frame.link_use, frame.counters)
 
     def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
-        """Return one open `slow_link` for each task with a way to a peer that is slow or lossy."""
+        """Return one open `slow_link` for each task with a slow or lossy link to a peer."""
         fresh = self._read()
         figures = {key: link.figures() for key, link in self._links.items()}
         most = max((each.sent for each in figures.values()), default=0.0)
@@ -104,18 +106,18 @@ class SlowLinks(Detector):
         return list(found.values())
 
     def _tell(self, key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
-        """Return what holds; while it is to be seen whether the link is well again, what held last."""
+        """Return the present findings; the last ones until it is certain that the link is healthy again."""
         if link.in_a_row == 0 or key not in self._findings:
             self._findings[key] = _describe(key, link, compared, self._is_heard(key[1], link.at))
         return self._findings[key]
 
     def _is_heard(self, receiver: str, at: float) -> bool:
-        """Decide whether a receiver's agent tells of its own links, which may be what holds up the answers."""
+        """Decide whether a receiver's agent reports its own links, which may delay the answers."""
         names = receiver.split(" or ")
         return any(name in self._newest and self._newest[name][0] > at - _GONE for name in names)
 
     def _read(self) -> set[str]:
-        """Take in the links of the busiest tasks and of some others, and return whose there were."""
+        """Take in the links of the busiest tasks and of some others, and return these tasks."""
         self._links = {key: link for key, link in self._links.items() if self._is_there(key, link)}
         names = list(self._newest)
         busiest = nlargest(MOST_READ, names, key=lambda name: self._newest[name][1])
@@ -136,7 +138,7 @@ class SlowLinks(Detector):
 
 
 def _follow(link: LinkMemory, compared: _Compared) -> None:
-    """Judge a link once more; it is named, and well again, after several judgements alike."""
+    """Judge a link once more; several equal judgements in a row name it, or end its trouble."""
     slower, busy, lost = (SLOWER_OFF, BUSY_OFF, LOST_OFF) if link.is_named else (SLOWER_ON, BUSY_ON, LOST_ON)
     begins: dict[str, float] = {}
     if compared.is_slow(slower, busy):
@@ -201,7 +203,7 @@ def _lossy(own: LinkFigures, compared: _Compared) -> str:
 
 
 def _severity(longer: float | None, work: float) -> str:
-    """Return the severity by how much longer steps take, at the levels of a straggler; else by how busy the link is."""
+    """Return the severity by the longer steps, at the levels of a straggler; else by how busy the link is."""
     if longer is None:
         return "critical" if work >= 0.5 else "serious"
     return severity_of(longer)

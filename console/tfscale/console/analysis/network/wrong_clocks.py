@@ -1,13 +1,14 @@
 """Clocks of hosts that run wrong by more than a second against the others'.
 
-All workers leave one all-reduce at the same moment, to within the time that they spend in it. When each left it is
-told by its own host's clock, so that the difference is the clocks'. Times of arrival are not used: neither a slow
-network nor a console that is late or was held up changes what the workers' clocks said.
+All workers leave one all-reduce at the same moment, to within its duration. Each host's own clock gives the time, so a
+difference is one of the clocks. Times of arrival are not used: neither a slow network nor a late console changes the
+workers' own times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from tfscale.console.analysis.detector import ClusterView, Detector
@@ -18,13 +19,15 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import duration, listing
 
 APART_ON, APART_OFF = 1.0, 0.8
-"""Seconds beyond the time in the all-reduce from which on a clock is told as wrong, and below which it is not any more.
-From a second on the events of several hosts stand in the wrong order; hosts that run NTP differ by milliseconds."""
+"""Seconds beyond the time in the all-reduce from which on a clock counts as wrong, and below which it is right
+again. From a second on the events of several hosts stand in the wrong order; hosts that run NTP differ by
+milliseconds."""
 STEPS = 20
-"""Newest steps over which the medians are taken: those of one step say little where a process was just held up, and a
-clock that is set is seen after ten steps."""
+"""Newest steps over which medians are taken: fewer say little where a process was just held up, and with more a
+clock that is set is noticed later."""
 PERIOD = 5.0
-"""Seconds between two comparisons: clocks do not run away faster, and to read a thousand workers' steps takes time."""
+"""Seconds between two comparisons: clocks do not run away faster, and to read a thousand workers' steps takes time.
+Consoles compare at the same moments, so that one that comes late has found the same."""
 
 
 class WrongClocks(Detector):
@@ -33,23 +36,49 @@ class WrongClocks(Detector):
     def __init__(self) -> None:
         self._found: list[Diagnosis] = []
         self._compared = -np.inf
-        """Time of the last comparison, on the observer's clock."""
+        """Number of the period in which they were compared last."""
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return one `wrong_clock` for each task whose clock differs from most; of two, one of the cluster."""
+        """Return a `wrong_clock` for each task whose clock differs from most; of two tasks, one for the cluster."""
         window = view.steps.window.last(STEPS)
         if view.steps.is_asynchronous or not window.meets:
             return []
-        if len(window) == STEPS and not 0 <= view.now - self._compared < PERIOD:
-            self._compared = view.now
+        if len(window) == STEPS and view.now // PERIOD != self._compared:
+            self._compared = view.now // PERIOD
+            before = {each.subject for each in self._found}
             first, last = int(window.sequence[0]), int(window.sequence[-1])
-            ends, _ = view.steps.counted[0].reported(window.subjects, first, last)
-            self._found = _compare(window, ends, {each.subject for each in self._found})
+            self._found = _compare(window, _ends(view, first, last), before)
+            if any(each.subject not in before for each in self._found):
+                # Twice the window has the steps since the last comparison, and enough of before.
+                ends = _ends(view, max(0, 2 * int(view.steps.window.sequence[0]) - last), last)
+                self._found = [replace(each, begin=_onset(each, window.subjects, ends)) for each in self._found]
         return self._found
 
 
+def _ends(view: ClusterView, first: int, last: int) -> Floats:
+    """Return (n, k) ends of the steps `first` to `last`, Unix seconds, each on its own host's clock; NaN unknown."""
+    table, subjects, _ = view.steps.counted
+    ends, _ = table.reported(subjects, first, last)
+    return ends[:, np.isfinite(ends).any(axis=0)]
+
+
+def _onset(clock: Diagnosis, subjects: Sequence[str], ends: Floats) -> float:
+    """Return the end of the first step that a clock was as wrong as now, on the others' clocks, of (n, k) `ends`."""
+    of_one = clock.subject != CLUSTER
+    is_own = np.array([subject_owner(each) == clock.subject if of_one else each == subjects[0] for each in subjects])
+    is_whole = np.isfinite(ends).all(axis=1)
+    if not (is_own & is_whole).any() or not (~is_own & is_whole).any():
+        return clock.begin
+    own, others = (np.median(ends[rows & is_whole], axis=0) for rows in (is_own, ~is_own))
+    apart = own - others
+    # Not its median: where half of the steps were before the clock was set, that is half of what it is off by.
+    is_other = np.abs(apart - np.median(apart[-STEPS // 4 :])) > APART_OFF
+    first = len(others) - int(np.argmax(is_other[::-1])) if is_other.any() else 0
+    return float(others[min(first, len(others) - 1)])
+
+
 def _compare(window: AlignedSteps, ends: Floats, before: set[str]) -> list[Diagnosis]:
-    """Return the clocks that are wrong, by (n, k) `ends` of steps; those of `before` were wrong at the last look."""
+    """Return the wrong clocks by the (n, k) `ends` of steps; those in `before` were wrong at the last look."""
     is_whole = np.isfinite(ends).all(axis=1) & ~np.isnan(window.reduce).any(axis=0)
     rows = list({subject_owner(window.subjects[row]): row for row in np.flatnonzero(is_whole)}.values())
     names, ends = [subject_owner(window.subjects[row]) for row in rows], ends[rows]

@@ -1,4 +1,4 @@
-"""The newest state of each task as its agent reported it: the input of the rules about tasks."""
+"""The newest state of each task as its agent reported it: input of the rules about tasks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
 _CLOCK_SET = 30.0
-"""Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
-host was suspended (chosen: an agent that is held up is late by seconds)."""
+"""Seconds by which the time from one frame to the next may differ from the usual. A larger difference means that the
+clock was set or the host suspended: an agent that is held up is late by less."""
 
 IDLE_CORES = 0.05
-"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
+"""Cores up to which a process without steps counts as idle: a waiting process took 0.00 to 0.02. Much more would
+include a process that reads its data slowly."""
 
 SILENT = 3.0
-"""Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
-agent sends one a second)."""
+"""Seconds without a frame after which an agent counts as silent, and its task's facts as old. An agent sends a frame
+a second: with less a late frame would be a silence, with more old facts are shown as new."""
 
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
@@ -51,15 +52,17 @@ class ObservedTask:
     since: float | None = None
     """Time at which the connection came or went, on the observer's clock."""
     has_left: bool = False
-    """True where its agent has left it to the next one, and none is here yet."""
+    """True where the agent has left its task to the next agent, and the next has not come."""
     cut: tuple[float, float] | None = None
     """Begin and end of the last time without a connection, on the observer's clock."""
     at: float | None = None
     """Time of the newest frame."""
     sequence: int | None = None
     """Sequence of the newest frame."""
+    clock_set: float = 0.0
+    """Seconds by which the clock of its host was set between the two newest frames; 0 where it was not."""
     heard: float | None = None
-    """Time of the evaluation to which its newest frame was new, on the observer's clock."""
+    """Time of the evaluation at which its newest frame was new, on the observer's clock."""
     is_news: bool = False
     """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
@@ -69,13 +72,13 @@ class ObservedTask:
     stopped: bool = False
     """True while a signal has stopped its process."""
     held: Counters | None = None
-    """Counters of its host where they tell what keeps its process from going on, or where its program stands."""
+    """Counters of its host that show what holds its process up, or where its program stands."""
     is_killed_for_memory: bool = False
-    """True where its process was killed in a second in which the kernel has killed some on its host for memory."""
+    """True where its process was killed in a second in which the host's kernel killed processes for want of memory."""
     cores: float | None = None
     """Cores that its processes use."""
     idle_since: float | None = None
-    """Time since which they use next to none; None while they do, or where that is not known."""
+    """Begin of the time in which the processes use next to no CPU; None while they use some, or where unknown."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -83,7 +86,7 @@ class ObservedTask:
     longest_gap: float = 0.0
     """The longest normal time from one step to the next, after the warm-up, seconds."""
     is_held_up: bool = False
-    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
+    """True from an unusual stillness until the next step: then the gap is not learnt as normal."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
@@ -152,21 +155,21 @@ class ObservedTask:
             self.up, self.since = up, at
 
     def note_heard(self, now: float) -> None:
-        """Note at an evaluation, at `now` on the observer's clock, whether a frame has come since the one before."""
+        """Return the wrong clocks by the (n, k) `ends` of steps; `before` has those wrong at the last look."""
         if self.is_news:
             self.heard, self.is_news = now, False
 
     def is_silent(self, now: float) -> bool:
-        """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
+        """Decide whether its agent is silent at `now`, so that its newest frame is old."""
         return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
 
     def observe(self, frame: Frame) -> None:
-        """Keep what a frame of the task's agent tells."""
+        """Take in a frame of the task's agent."""
         self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         if frame.probe is not None and frame.probe.devices is not None:
             self.gpus = max(self.gpus, frame.gpu_count)
-        was_set = self._follow_clock(frame)
+        self.clock_set = self._follow_clock(frame)
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
@@ -185,7 +188,7 @@ class ObservedTask:
         self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
-                self._fold_steps(batch, learns_gaps=not was_set)
+                self._fold_steps(batch, learns_gaps=not self.clock_set)
         if self.progressed is None and frame.collective is not None and frame.collective.left:
             # Its steps were sent to nobody who is here: it has made some, the last of them before this moment.
             self.progressed = frame.collective.entered_at or frame.status.started
@@ -220,19 +223,19 @@ class ObservedTask:
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
-    def _follow_clock(self, frame: Frame) -> bool:
-        """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
+    def _follow_clock(self, frame: Frame) -> float:
+        """Move all kept times onto the host's present clock; return the seconds by which it was set, mostly 0.
 
-        A clock that is set by an hour is no hour without a step: it lies between two frames that follow each other.
+        A clock set by an hour makes no hour without a step: the jump lies between two successive frames.
         """
         if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
-            return False
+            return 0.0
         jump = frame.at - self.at - PERIOD
         if abs(jump) <= _CLOCK_SET:
-            return False
+            return 0.0
         self.progressed = self.progressed + jump if self.progressed is not None else None
         self.occupied = self.occupied + jump if self.occupied is not None else None
-        return True
+        return jump
 
     def _fold_steps(self, batch: StepBatch, learns_gaps: bool) -> None:
         self.steps = max(self.steps, int(batch.sequence[-1]) + 1)

@@ -1,4 +1,4 @@
-"""Workers that are out of step: a worker has left the training, or is in a collective that the others do not enter."""
+"""Workers that are out of step: a worker has left the training, or is in another collective than the others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import listing
 
 _DOUBT = 2.0
-"""Seconds by which the end of a step may seem later than it was: frames come once a second (chosen: two)."""
+"""Seconds by which the end of a step may seem later than it was: frames come once a second, and the last may be
+late."""
 _APART = 10.0
-"""Seconds within which all evaluate where all do so (chosen: they wait for each other before it)."""
+"""Seconds within which all workers begin an evaluation that all of them do, since they wait for each other before
+it. With less, late ones would count as not evaluating; with more, an evaluation of one alone is named later."""
 
 
 def missing(tasks: Sequence[ObservedTask]) -> set[str]:
-    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
+    """Return the tasks that have not entered the others' collective; none where unknown."""
     counts = {task.name: task.collective.entered for task in tasks if task.collective}
     if len(counts) < len(tasks) or not counts:
         return set()
@@ -25,9 +27,10 @@ def missing(tasks: Sequence[ObservedTask]) -> set[str]:
 
 
 def parted(tasks: Sequence[ObservedTask], silent: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the tasks that did not meet the others in the all-reduce of the next step; none where that is unknown.
+    """Return the tasks that did not meet the others in the all-reduce of the next step; none where unknown.
 
-    The agents of the `silent` ones were not heard when it happened. Where all others met, it was the only silent one.
+    The agents of the `silent` tasks were not heard when it happened. Where all others met, a single silent task did
+    not.
     """
     heard = [task for task in tasks if task not in silent]
     behind = missing(heard)
@@ -38,9 +41,9 @@ def parted(tasks: Sequence[ObservedTask], silent: Sequence[ObservedTask]) -> lis
 
 
 def between_steps(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the tasks in a collective that is no part of a step, such as that of an epoch's metrics; none of all.
+    """Return the tasks in a collective outside of a step, such as that of an epoch's metrics; none if all are.
 
-    The others wait in a step for as many to enter as they are, so that all have entered the same number of them.
+    A collective in a step lasts until all workers have entered it, so all have entered the same number of these.
     """
     if missing(tasks) or not all(task.is_inside for task in tasks):
         return []
@@ -49,7 +52,7 @@ def between_steps(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
 
 
 def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
-    """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
+    """Return the first worker that ended well by itself while another waits in a collective or has failed later."""
     meeting = [task for task in tasks if task.meets]
     left = [task for task in meeting if _has_left(task)]
     first = min(left, key=lambda task: task.ended_at, default=None)
@@ -71,7 +74,7 @@ def _goes_on(task: ObservedTask, left: ObservedTask) -> bool:
 
 
 def how_it_left(task: ObservedTask) -> str:
-    """Say when a worker left, and why that stops the others."""
+    """Return the words for a worker that left, and for why that stops the others."""
     step = f" after step {task.steps}" if task.steps else ""
     return (
         f"{task.name} left the training{step} (exit 0) while the others went on: it has fewer batches, or ends its "
@@ -80,7 +83,7 @@ def how_it_left(task: ObservedTask) -> str:
 
 
 def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
-    """Say who has not entered the all-reduce of the others, but another collective."""
+    """Return the words for workers that entered another collective than the others' all-reduce."""
     others = listing([task.name for task in tasks if task not in behind])
     step = max(task.steps for task in tasks if task not in behind)
     after = f"after step {step}, " if step else ""
@@ -94,7 +97,7 @@ def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask])
 
 
 def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the workers that evaluate, and wait in a collective, while others do not evaluate; none of all."""
+    """Return the workers in a collective of an evaluation while others do not evaluate; none if all evaluate."""
     inside = [task for task in tasks if task.activity is ActivityKind.EVALUATION and task.is_inside]
     others = [task for task in tasks if task.activity is not ActivityKind.EVALUATION]
     if inside and others and len(inside) + len(others) == len(tasks):
@@ -103,9 +106,9 @@ def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
 
 
 def evaluated_alone(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the workers that have evaluated since their last step, while others have made none for long; none of all.
+    """Return the workers that have evaluated since their last step while others made none for long; none if all have.
 
-    Their evaluation may have ended: what it did in a collective, the others take for a part of their step.
+    Their evaluation may have ended: the others took its collective for a part of their step.
     """
     alone = [task for task in tasks if _has_just_evaluated(task)]
     begin = min((task.evaluated or 0.0 for task in alone), default=0.0)
@@ -118,7 +121,7 @@ def _has_just_evaluated(task: ObservedTask) -> bool:
 
 
 def how_it_evaluates(alone: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
-    """Say that some evaluate, and the others do not."""
+    """Return the words for an evaluation by some workers alone."""
     others = listing([task.name for task in tasks if task not in alone])
     verb = "runs" if len(alone) == 1 else "run"
     return f"{listing([task.name for task in alone])} {verb} another collective (evaluation) than {others}"

@@ -1,4 +1,4 @@
-"""Restarts that are not measured yet: what is remembered of the time before, of the gap, and of the loss."""
+"""Restarts that are not measured yet: memory of the time before, of the gap, and of the loss."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import TaskState
 
 _CLOCKS_AGREE = 5.0
-"""Seconds by which a gap may differ between the hosts' clocks and the observer's, to which frames come once a second
-and some late; beyond it a clock was set."""
+"""Seconds by which a gap may differ between the hosts' clocks and the observer's, who gets frames once a second and
+some late; a larger difference means that a clock was set."""
 
 Attempt = tuple[int, int]
 """(generation, attempt) of a task."""
@@ -32,7 +32,7 @@ class Straggling:
 
     names: frozenset[str] = frozenset()
     share: float = 0.0
-    """Gain of the cluster without them."""
+    """Gain of the cluster without these stragglers."""
 
     @classmethod
     def of(cls, stragglers: Sequence[Diagnosis]) -> Straggling:
@@ -40,7 +40,7 @@ class Straggling:
         return cls(frozenset(subject_owner(each.subject) for each in stragglers), cost - 1)
 
     def expected(self, restarted: Iterable[str]) -> Expected:
-        """Return what the restart of these tasks was expected to gain."""
+        """Return the gain that was expected of these tasks' restart."""
         left = self.names - set(restarted)
         return Expected() if left == self.names else Expected(self.share, bool(left))
 
@@ -53,7 +53,7 @@ class Gap:
     begin: float
     """End of the newest step then, Unix seconds on the hosts' clocks."""
     observed: float
-    """Time at which that step came, on the observer's clock."""
+    """Time of that step's arrival, on the observer's clock."""
     made: int
     """Steps so far, then."""
     straggling: Straggling
@@ -61,7 +61,7 @@ class Gap:
     asked: float | None = None
     """Time at which the task was first seen to be asked to end."""
     ended: float | None = None
-    """End of its process."""
+    """End of the task's process."""
 
     def note_stop(self, task: ObservedTask) -> None:
         """Take in how the task ends."""
@@ -85,12 +85,12 @@ def idle_seconds(gaps: Sequence[Gap], begin: float, before: StepRate | None, sta
 
 @dataclass(slots=True)
 class Loss:
-    """Time without a new step, of workers that have begun anew; it ends with the first step beyond those of before."""
+    """Time without a new step, of workers that have begun anew; it ends with the first step beyond the earlier."""
 
     begin: float
     """End of the last step before, Unix seconds."""
     observed: float
-    """Time at which that step came, on the observer's clock."""
+    """Time of that step's arrival, on the observer's clock."""
     idle: float
     others: int = 0
     """Steps that other workers have made meanwhile."""
@@ -104,7 +104,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Pending:
-    """Restarts that are not measured yet: each came before the restart before it was measured."""
+    """Restarts that are not measured yet: each followed before the one before was measured."""
 
     before: StepRate | None
     straggling: Straggling
@@ -116,13 +116,13 @@ class Pending:
     begin: float
     """End of the last step before the first restart, Unix seconds."""
     reached: int | None = None
-    """Global step reached before; None where nothing is repeated, or steps have no numbers."""
+    """Global step reached before the restart; None where no step is repeated, or steps have no numbers."""
     loss: Loss | None = None
     """None once a new step was made."""
     since: float = 0.0
     """Time at which steps after the last restart were first seen, on the observer's clock."""
     restarts: Counter[str] = field(default_factory=Counter)
-    """How often each pace began anew; `cluster` all of them."""
+    """Number of new begins of each pace; `cluster` counts all of them."""
     lost: float = 0.0
     """Seconds up to the first new step after each."""
     idle: float = 0.0
@@ -132,17 +132,17 @@ class Pending:
     is_clear: bool = True
     """False where the clocks contradict each other."""
     is_least: bool = False
-    """True where it is not known which steps are repeated."""
+    """True where the repeated steps are unknown."""
 
     def lose(self, loss: Loss) -> None:
-        """Note that workers have begun anew; a loss that goes on while steps are repeated becomes longer."""
+        """Take in that workers have begun anew; a loss that lasts while steps are repeated becomes longer."""
         if self.loss is None:
             self.loss = loss
         else:
             self.loss.idle += loss.idle
 
     def repeat(self, ends: Floats, number: int | None, local_steps: int, now: float) -> None:
-        """Take in steps after a restart by their (k,) ends; `number` is the global step of the last of them."""
+        """Take in steps after a restart by their (k,) ends; `number` is the global step of the last."""
         if self.loss is None or not len(ends):
             return
         new = len(ends)
@@ -162,7 +162,7 @@ class Pending:
 
 
 def why_not_compared(before: Trained | None, now: Trained | None) -> tuple[str, list[str]]:
-    """Return (why the rates are not compared, empty if they are; what is different since, as phrases)."""
+    """Return (why the rates are not compared, empty if they are; phrases about what is different since)."""
     if before is None or now is None:
         return "what was trained is not known", []
     changed = [*changes(before.facts, now.facts)]
@@ -177,7 +177,7 @@ def why_not_compared(before: Trained | None, now: Trained | None) -> tuple[str, 
 
 
 def cost_of(pending: Pending, steps: NewestSteps, after: StepRate, local_steps: int) -> Cost | None:
-    """Return what it has cost; while steps are repeated, a forecast. None where the clocks contradict each other."""
+    """Return the restart's cost; while steps are repeated, a forecast. None where the clocks contradict each other."""
     if not pending.is_clear:
         return None
     if pending.loss is None:

@@ -1,4 +1,4 @@
-"""Restarts of tasks that train: what each has cost and gained, told once, as soon as it is measured.
+"""Restarts of tasks that train: the cost and gain of each, told once, as soon as it is measured.
 
 The rule, and where it is silent: docs/reference/diagnoses.md#restarts.
 """
@@ -35,7 +35,8 @@ from tfscale.core.records.task_status import TaskState
 
 _TRAINING = (Role.CHIEF, Role.WORKER, Role.PS)
 _MEASURED = 30.0
-"""Seconds after the warm-up over which the rate after a restart is measured (chosen, as for slowdowns)."""
+"""Seconds after the warm-up over which the rate after a restart is measured, as for slowdowns: over less a burst of
+noise would be its gain, over more it is told later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,11 @@ class Circumstances:
     now: float
     """Unix seconds on the observer's clock."""
     stragglers: Sequence[Diagnosis] = ()
-    """The open ones."""
+    """Open stragglers."""
     trained: Trained | None = None
     """None unknown."""
     local_steps: int = 1
-    """Global steps that one step makes here."""
+    """Global steps in one step here."""
 
 
 class RestartWatch(Detector):
@@ -81,7 +82,7 @@ class RestartWatch(Detector):
         self._pending: Pending | None = None
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
-        """Return the restart whose cost and gain have been measured since the last evaluation: at most one."""
+        """Return the restart whose cost and gain were measured since the last evaluation: at most one."""
         stragglers = [each for each in view.found if each.kind == "straggler"]
         trained = view.trained
         if view.steps.is_asynchronous and trained is not None:
@@ -125,7 +126,7 @@ class RestartWatch(Detector):
         return self._measured(known)
 
     def _begin(self, steps: NewestSteps, now: float) -> None:
-        """Begin anew: of what was before nothing is known, or it is over."""
+        """Begin anew: the time before is unknown or over."""
         self._pending, self._before, self._is_sure = None, None, True
         self._gaps, self._blocks = {}, RateHistory()
         started = max((task.status.started or 0.0 for task in self._tasks if task.status), default=0.0)
@@ -155,7 +156,7 @@ class RestartWatch(Detector):
         return Gap(before, self._steps.end, self._came, self._made, self._straggling, self._trained)
 
     def _all_restarted(self, before: NewestSteps, steps: NewestSteps, known: Circumstances) -> None:
-        """Note that all steps are numbered anew."""
+        """Take in that all steps are numbered anew."""
         gaps = [*self._gaps.values()] or [self._gap()]
         pending = self._pending
         if pending is None:
@@ -169,7 +170,7 @@ class RestartWatch(Detector):
         self._gaps = {}
 
     def _some_restarted(self, anew: Mapping[str, float], known: Circumstances) -> None:
-        """Note that these workers have begun anew while others went on; the end of the first step of each is known."""
+        """Take in that these workers have made their first step after a restart, while others went on."""
         for name, end in anew.items():
             gap = self._gaps.pop(name, None) or self._gap()
             pending = self._pending or self._begun(gap, gap.begin)
@@ -183,7 +184,7 @@ class RestartWatch(Detector):
         return Pending(gap.before, gap.straggling, gap.trained, self._attempts, self._stopped_before(), begin)
 
     def _stopped_before(self) -> frozenset[str]:
-        """Return the tasks that did not run though nobody has restarted them."""
+        """Return the tasks that did not run although no restart had stopped them."""
         present = self._present()
         return frozenset(name for name in self._stopped if present.get(name) == self._attempts.get(name))
 
@@ -202,7 +203,7 @@ class RestartWatch(Detector):
         self._blocks, self._warm = RateHistory(), known.now + WARM_UP
 
     def _take(self, ends: Floats, is_whole: bool, steps: NewestSteps, known: Circumstances) -> None:
-        """Take in the ends of steps since the last evaluation; some may be missing where they are not `is_whole`."""
+        """Take in the ends of steps since the last evaluation; some may be missing unless `is_whole`."""
         if not len(ends):
             return
         self._came, self._is_sure, self._made = known.now, True, self._made + len(ends)
@@ -214,7 +215,7 @@ class RestartWatch(Detector):
             self._blocks.append(ends, len(steps.paces))
 
     def _note_circumstances(self, known: Circumstances) -> None:
-        """Note what holds while all train that can, for the case that they are restarted next."""
+        """Take in the circumstances while all running tasks train, for a restart that may come next."""
         self._straggling, self._trained = Straggling.of(known.stragglers), known.trained
         if not self._gaps and len(self._blocks) <= LEAST_BLOCKS:
             # At the first steps some agents may not have been heard yet.
@@ -258,7 +259,7 @@ class RestartWatch(Detector):
 
 
 def _reporters(tasks: Sequence[ObservedTask]) -> Sequence[ObservedTask]:
-    """Return the tasks that would tell of steps: the chief of workers at their own pace, else all workers."""
+    """Return the tasks that report steps: the chief of asynchronous workers, else all workers."""
     is_served = any(task.task.role is Role.PS for task in tasks)
     chiefs = [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
     return chiefs or [task for task in tasks if task.meets]
@@ -270,13 +271,13 @@ def _is_other_program(before: NewestSteps, steps: NewestSteps) -> bool:
 
 
 def _has_finished(reporters: Sequence[ObservedTask]) -> bool:
-    """Decide whether the training has ended well by itself, so that what is started next is another one."""
+    """Decide whether the training has ended well by itself, so that the next start is another training."""
     ends = [task.status.exit if task.is_over and task.status else None for task in reporters]
     return bool(ends) and all(end is not None and end.code == 0 and not end.requested for end in ends)
 
 
 def _anew(before: NewestSteps, steps: NewestSteps) -> Mapping[str, float]:
-    """Return the end of the first step of each pace that has begun anew since before, Unix seconds."""
+    """Return the end of the first step of each pace that has begun anew since the last call, Unix seconds."""
     is_all = steps.attempt != before.attempt
     return {
         name: float(np.fmin.reduce(pace.ends))
@@ -286,7 +287,7 @@ def _anew(before: NewestSteps, steps: NewestSteps) -> Mapping[str, float]:
 
 
 def _fresh(before: NewestSteps, steps: NewestSteps, anew: Mapping[str, float]) -> tuple[Floats, bool]:
-    """Return ((k,) ends of the steps since before, rising; True where these are all of them)."""
+    """Return ((k,) rising ends of the steps since the last call; True where none is missing)."""
     parts: list[Floats] = [np.empty(0)]
     is_whole = True
     for name, pace in steps.paces.items():

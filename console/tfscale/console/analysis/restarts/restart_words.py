@@ -1,4 +1,4 @@
-"""Sentence and evidence of a restart whose cost and gain are measured."""
+"""Sentence and evidence of a restart with measured cost and gain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import duration, elapsed, plural
 
 _LEAST = 0.005
-"""Share below which an expected gain is not worth a word: it would be told as 0 %."""
+"""Share below which an expected gain is left out: it would be shown as 0 %."""
 _ROUND = 0.055
-"""Noise up to which `as fast as before` needs no word about it (chosen: up to 5 %)."""
+"""Noise up to which `as fast as before` stands without its noise: up to 5 % a reader takes as equal."""
 _LONG = 3600.0
-"""Seconds from which on a time is told in hours."""
+"""Seconds from which on a time is written in hours."""
 _WORKERS = {"worker", "chief"}
-"""Roles that are called workers where there are several."""
+"""Roles whose tasks together are called workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Expected:
 
     share: float = 0.0
     is_bound: bool = False
-    """True where it is that at most."""
+    """True where the expected gain is an upper bound."""
 
     @property
     def words(self) -> str:
@@ -43,9 +43,9 @@ class Cost:
     repeated: int = 0
     """Steps that were made before."""
     left: int = 0
-    """Steps that still have to be repeated: the seconds are a forecast."""
+    """Steps that still have to be repeated; more than 0 where the cost in seconds is a forecast."""
     is_least: bool = False
-    """True where it may be more, since it is not known which steps are repeated."""
+    """True where the cost may be higher, since the repeated steps are unknown."""
 
     @property
     def words(self) -> str:
@@ -59,7 +59,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRestart:
-    """Restart, or several in a row, of which the steps after it are measured."""
+    """Restart, or several in a row, with measured steps after it."""
 
     tasks: tuple[str, ...]
     """Names of the tasks that were restarted, in the cluster's order."""
@@ -69,7 +69,7 @@ class MeasuredRestart:
     begin: float
     """End of the last step before, Unix seconds."""
     end: float
-    """End of the first new step after; of the newest one while steps are repeated."""
+    """End of the first new step after the restart; while steps are repeated, of the newest step."""
     now: float
     """End of the newest step, Unix seconds."""
     idle: float

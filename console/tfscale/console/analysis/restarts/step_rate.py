@@ -1,4 +1,4 @@
-"""Rates of steps over stretches of time, in blocks, and how two of them compare in spite of noise."""
+"""Rates of steps over stretches of time, in blocks, and the comparison of two rates in spite of noise."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tfscale.console.analysis.stragglers.noise import margin
 from tfscale.console.analysis.stragglers.straggler_rule import centre
 
 LEAST_BLOCKS = 10
-"""Blocks that a rate is measured over, at least (chosen: six are left between the fifths that are cut off)."""
+"""Least blocks of a rate: a fifth is cut off at either end, and six are left. With fewer a single long block would
+move the rate, with more a rate is known later."""
 SECONDS = 60.0
-"""Seconds that it is measured over, at most, where these have so many blocks."""
+"""Most seconds of a rate, where they hold the least number of blocks."""
 _SET_BACK = 1.0
-"""Seconds by which a step ends before the one before it where the clock was set back (chosen: workers at their own pace
-report a step some milliseconds late)."""
+"""Seconds by which a step ends before the step before it where the clock was set back: workers at their own pace
+report a step some milliseconds late, which is no set clock."""
 _CHANCE = 1e-2
-"""Probability with which noise alone is told as faster or slower. scripts/bench/restart_gains.py: at a tenth of it a
-gain of 10 % in white noise of 2 to 5 % is told in two cases of three, and no longer in four of five."""
+"""Probability with which noise alone counts as faster or slower. scripts/bench/restart_gains.py: at a tenth of it a
+gain of 10 % in white noise of 2 to 5 % is found in two of three cases instead of four of five."""
 _WORTH = 0.03
-"""Share of the rate below which a difference is none (chosen: that of a straggler worth a repair)."""
+"""Share of the rate below which a change counts as none: the cost of a straggler worth a repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class StepRate:
 
     @property
     def per_second(self) -> float:
-        """Steps a second; a few blocks that are much longer do not move it."""
+        """Steps a second; a few much longer blocks do not move the rate."""
         return math.exp(-float(centre(self.levels)))
 
 
@@ -50,7 +51,7 @@ class Change:
 
     @property
     def is_real(self) -> bool:
-        """True where it is beyond noise."""
+        """True where the change is beyond noise."""
         return abs(math.log1p(self.share)) > math.log1p(self.noise)
 
     @property
@@ -84,7 +85,7 @@ class RateHistory:
         self._edge, self._steps = None, 0
 
     def append(self, ends: Floats, least: int = 1) -> None:
-        """Append the next steps by their (k,) ends, Unix seconds, in order; a block has so many at `least`."""
+        """Append the next steps by their (k,) ends, Unix seconds, in order; a block has at `least` as many steps."""
         turns = np.flatnonzero(np.diff(ends) < -_SET_BACK) + 1
         for part in np.split(ends, turns):
             self._append_rising(part, least)
@@ -102,7 +103,7 @@ class RateHistory:
             self._edge, self._steps, ends = float(ends[count - 1]), 0, ends[count:]
 
     def rate(self) -> StepRate | None:
-        """Return the rate over the newest minute, and over ten blocks at least; None while there are fewer."""
+        """Return the rate over the newest minute, or over ten blocks if these are longer; None with fewer blocks."""
         if len(self._blocks) < LEAST_BLOCKS:
             return None
         levels: list[float] = []

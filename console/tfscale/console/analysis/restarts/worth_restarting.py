@@ -1,4 +1,4 @@
-"""Worth of a restart for one slow worker: can the policy mend the slowness, at which price, with which gain.
+"""Worth of a restart for one slow worker: whether the policy can mend the slowness, at which price, with which gain.
 
 The rule: docs/how-it-works/ownership.md#a-slow-worker.
 """
@@ -19,24 +19,26 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import elapsed, times
 
 LASTS = 120.0
-"""Seconds for which a worker must make the others wait without a break before it is restarted (chosen: noise of other
-tenants lasts for seconds, a neighbour's job for minutes; a restart costs some such time, too)."""
+"""Seconds for which a worker must make the others wait without a break before its restart. Noise of other tenants
+lasts for seconds, a neighbour's job for minutes, and a restart costs about this time, too: earlier it would mend
+what ends by itself, later it would lose more than it costs."""
 PAYS_BACK = 1800.0
-"""Seconds after which a restart must be paid back (chosen: few trainings whose worker is worth a word end before)."""
+"""Seconds within which a restart must pay for itself: few trainings with a worker worth a word end before. With
+more, a restart could outlast its training's need; with less, it would be refused where it pays."""
 ASSUMED = 120.0
-"""Seconds that a restart costs where none was measured (chosen: a stop takes up to half a minute, TensorFlow's start
-and the first graphs up to a minute and a half)."""
+"""Seconds that a restart costs where none was measured: a stop takes up to half a minute, TensorFlow's start and the
+first graphs up to a minute and a half. A lower guess would restart for too little gain, a higher one too seldom."""
 _LEAST_SEVERITY = "serious"
 _HALF = 0.5
-"""Share of the expected gain that a restart must have brought to be repeated: with less the slowness has
-another cause than was thought, and the next restart would cost as much and gain as little."""
+"""Share of the expected gain that a restart must have brought to be repeated: with less the slowness has another
+cause, and the next restart would cost as much and gain as little."""
 _OWN_PROCESS = frozenset({"host", UNKNOWN, DEVICE})
 _MENDED: Mapping[OnStraggler, frozenset[str]] = {
     OnStraggler.TELL: frozenset(),
     OnStraggler.RESTART: _OWN_PROCESS,
     OnStraggler.REPLACE: _OWN_PROCESS | {"thermal", "power", "cpu", "memory"},
 }
-"""Causes that each policy mends: data that come late and unequal work would be the same after any restart."""
+"""Causes that each policy mends: late data and unequal work would be the same after any restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class PolicyRestart:
 def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
     """Return the only straggler, if it is certain and costs much; None beside any finding that forbids a restart.
 
-    Several at once are rather a matter of what they share; half of all may be another kind of hardware.
+    Several at once rather have a shared cause; half of all may be another kind of hardware.
     """
     present = [each for each in diagnoses if each.end is None]
     stragglers = [each for each in present if each.kind == "straggler"]
@@ -83,7 +85,7 @@ def lone_straggler(diagnoses: Sequence[Diagnosis]) -> Diagnosis | None:
 
 
 def why_not_mended(straggler: Diagnosis, policy: OnStraggler) -> str:
-    """Return why a restart by this policy does not end the slowness, empty where it may."""
+    """Return why a restart by this policy does not mend the slowness, empty where it may."""
     evidence = straggler.evidence
     causes = [str(evidence.get("cause") or UNKNOWN), *([str(evidence["also"])] if evidence.get("also") else [])]
     what = "a restart" if policy is OnStraggler.RESTART else "another host"
@@ -99,7 +101,7 @@ def why_not_mended(straggler: Diagnosis, policy: OnStraggler) -> str:
 
 
 def _is_faulty_gpu(straggler: Diagnosis) -> bool:
-    """Decide whether its GPU reports errors, or runs at a lower clock than the others' do."""
+    """Decide whether the straggler's GPU reports errors, or runs at a lower clock than the others' GPUs."""
     pace = straggler.number("clock_to_peers")
     return any(straggler.evidence.get(name) for name in ("xid", "ecc_errors")) or (pace is not None and pace < CLOCK)
 
@@ -124,14 +126,14 @@ def pays_back_after(straggler: Diagnosis, downtime: float | None, untrained: flo
 
 
 def why_not_paid_back(after: float) -> str:
-    """Return why a restart that is paid back after so many seconds is not worth it, empty where it is."""
+    """Return why a restart that pays for itself in `after` seconds is not worth it, empty where it is."""
     if math.isinf(after):
         return "a restart now gains nothing"
     return "" if after <= PAYS_BACK else f"a restart now would be paid back after {elapsed(after)} only"
 
 
 def reason(straggler: Diagnosis, repeated: float | None) -> str:
-    """Return the reason of the restart; so many steps are `repeated`, None where that is not known."""
+    """Return the reason of the restart, with the number of `repeated` steps; None where that is unknown."""
     share, evidence = gain(straggler), straggler.evidence
     steps = "" if not repeated else f", some {repeated:,.0f} steps repeated"
     ratio = straggler.number("phase_ratio")
@@ -142,7 +144,7 @@ def reason(straggler: Diagnosis, repeated: float | None) -> str:
 
 
 def by_policy(restart: Diagnosis) -> PolicyRestart | None:
-    """Return what a measured restart (a diagnosis of that kind) was by the policy, None for any other."""
+    """Return a measured restart (a diagnosis of that kind) as a restart of the policy, None for any other."""
     worker = restart.evidence.get("restarted_for")
     if restart.kind != "restart" or not isinstance(worker, str):
         return None
@@ -150,7 +152,7 @@ def by_policy(restart: Diagnosis) -> PolicyRestart | None:
 
 
 def downtime_of(restart: Diagnosis, local_steps: int) -> float | None:
-    """Return the seconds that a measured restart has cost beside the steps that it repeated; None unknown."""
+    """Return the seconds that a measured restart has cost without its repeated steps; None unknown."""
     lost, rate = restart.number("lost_seconds"), restart.number("rate")
     if lost is None or not rate:
         return None

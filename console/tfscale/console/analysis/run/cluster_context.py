@@ -1,6 +1,6 @@
-"""Findings beyond the straggler rule: causes, limits, slowdowns of all workers, and where the time of the run went.
+"""Findings beyond the straggler rule: causes, limits, slowdowns of all workers, and the use of the run's time.
 
-All of it is read from the counters of hosts and GPUs together with the steps.
+All of them are read from the counters of hosts and GPUs together with the steps.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ from tfscale.core.records.task_status import TaskState
 PERIOD = 5.0
 """Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster."""
 _BATCH = 16
-"""Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
-Chosen: 64 tasks make four batches, one in each second of a period."""
+"""Tasks whose counters are condensed in one evaluation; the others follow in the next evaluations before the next
+judgement. 64 tasks make four batches, one in each second of a period: smaller batches would not get through, larger
+ones make single evaluations long."""
 MOST_WATCHED = 64
-"""Tasks whose counters are watched for limits of the cluster (chosen: a median needs no more)."""
+"""Tasks whose counters are watched for limits of the cluster: a median over more would be the same, and costs more."""
 BY_FILE = "the cluster file"
 """Source of a link's speed, as the evidence names it."""
 MANY, _SPACING = 250, 2.5
-"""Tasks beyond which only one sample in so many seconds is kept: a sample of eight GPUs takes a kilobyte."""
+"""Number of tasks above which only one sample in `_SPACING` seconds is kept: a sample of eight GPUs takes a
+kilobyte."""
 _ROWS, _FEWEST_ROWS = 60, 20
-"""Newest steps that the load is measured over, and how many there must be (chosen: the window of the straggler rule has
-20 steps at least)."""
+"""Newest steps over which the load is measured, and their least number, as in a window of the straggler rule:
+medians of fewer would change the limits with noise, of more would show an older load."""
 
 
 class ClusterContext(Detector):
@@ -75,7 +77,7 @@ class ClusterContext(Detector):
         self._is_usual = True
         """False where the newest steps are beside a straggler, or of a cluster that is not at work."""
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
-        self._ran = 0.0
+        self.ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
         self._shares = TimeShares()
@@ -85,13 +87,13 @@ class ClusterContext(Detector):
         self._samples[task].add(frame)
         self._identity.observe(task, frame)
         if frame.status.state is TaskState.RUNNING:
-            self._ran = max(self._ran, frame.at)
+            self.ran = max(self.ran, frame.at)
         if task in self._training:
             self._goodput.note_start(frame.status.started)
             self._goodput.note_activities(task, frame.activities)
 
     def describe(self, task: str, description: Description) -> None:
-        """Note what the agent of a task says about itself."""
+        """Take in an agent's description of its task."""
         self._identity.describe(task, description)
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
@@ -112,7 +114,7 @@ class ClusterContext(Detector):
         return self._causes.explain(view.found, view.steps.compared, view.by_name, self._samples, view.now)
 
     def charge_standstill(self, diagnoses: Iterable[Diagnosis], condition: ClusterCondition) -> None:
-        """Charge the time of a stillness, in the goodput, to the gravest of the `diagnoses` that explains it."""
+        """Charge the time of a stillness, in the goodput, to the gravest of `diagnoses` that explains it."""
         stops = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training]
         if stops and (still := condition.stillness) is not None:
             charge = kind_of(min(stops, key=by_severity)).charges
@@ -121,11 +123,11 @@ class ClusterContext(Detector):
     @property
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, up to when a task ran last."""
-        return self._goodput.spent(self._ran)
+        return self._goodput.spent(self.ran)
 
     @property
     def open(self) -> list[Diagnosis]:
-        """The slowdowns of all and the limits of the cluster, as they were judged last."""
+        """Open slowdowns of all and limits of the cluster, by the last judgement."""
         return [*self._slowdown.open, *self._saturation.open, *self._speeds.wrong]
 
     def evaluate(
@@ -139,9 +141,9 @@ class ClusterContext(Detector):
     ) -> list[Diagnosis]:
         """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
 
-        The data of the subjects `late` come last, and nobody knows how fast those of the others would come.
-        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
-        not at work nothing is judged: its counters are those of waiting, its steps are of before.
+        The subjects `late` get their data last, while the others' own speed of input is unknown. While a worker
+        `straggles`, limits are not judged, and a slowdown of all stays unchanged. A cluster that is not at work is not
+        judged: its counters are those of waiting, its steps are old.
         """
         is_whole = _is_whole(window.subjects, tasks)
         self._is_usual = is_at_work and not straggles and is_whole
@@ -163,7 +165,7 @@ class ClusterContext(Detector):
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
+            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self.ran))
         return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
@@ -177,9 +179,9 @@ class ClusterContext(Detector):
     def count_steps(
         self, tasks: Mapping[str, ObservedTask], table: StepTable, subjects: Sequence[str], numbering: str = ""
     ) -> None:
-        """Put the steps that came since the last call into the buckets of the run's time, and compare with baselines.
+        """Put the steps since the last call into the buckets of the run's time, and compare them with baselines.
 
-        `numbering` names the one worker whose steps stand for all, where each has numbers of its own.
+        `numbering` names the one worker whose steps stand for all, where each worker numbers its own.
         """
         if not subjects:
             return
@@ -188,12 +190,12 @@ class ClusterContext(Detector):
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
+            self.ran += self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.sample(self._goodput)
             self._compare(tasks, attempt, fresh)
 
     def _compare(self, tasks: Mapping[str, ObservedTask], attempt: tuple[int | str, ...], fresh: AlignedSteps) -> None:
-        """Compare the steps with how long they took before."""
+        """Compare the steps with their earlier times."""
         names = list(dict.fromkeys(map(subject_owner, fresh.subjects)))
         probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
 
@@ -245,11 +247,11 @@ class ClusterContext(Detector):
         return replace(load, link=None, link_source=None)
 
     def _are_apart(self, names: Sequence[str]) -> bool:
-        """Decide whether each task has a host of its own, so that what they exchange passes links."""
+        """Decide whether each task has a host of its own, so that its exchanges pass links."""
         return len({self._spec.tasks[Task.parse(name)].host for name in names}) == len(names)
 
     def _slowest_link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
-        """Return (bits a second of the slowest link that the all-reduce passes, where that comes from)."""
+        """Return (bits a second of the slowest link of the all-reduce, the source of this number)."""
         configured = [speed for speed in map(self._speeds.given, names) if speed is not None]
         if configured:
             return min(configured), BY_FILE
@@ -264,7 +266,7 @@ class ClusterContext(Detector):
         return min(claim for claim in claims if claim is not None), "the interface's driver"
 
     def _is_refuted(self, name: str, claim: float) -> bool:
-        """Decide whether the link carried more in some second than its driver claims that it can."""
+        """Decide whether the link carried more in some second than its driver claims to be possible."""
         moved = self._samples[name].most_moved()
         return moved is not None and 8 * moved > claim
 
@@ -278,7 +280,7 @@ def _is_whole(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> boo
 
 
 def _has_gone(task: ObservedTask | None) -> bool:
-    """Decide whether a task is known to have ended, or its agent to be silent."""
+    """Decide whether a task has ended, or its agent is silent."""
     if task is None:
         return False
     return task.is_over or (task.since is not None and not task.up)

@@ -1,7 +1,7 @@
 """Models of the gain in throughput that a remedy brings.
 
-A gain is a factor: 1.25 is a quarter more examples a second. `step` is the time of a step and `transfer` the part of it
-that the all-reduce takes, both in seconds. "At most" means that the model leaves out what can only lessen the gain.
+A gain is a factor: 1.25 is a quarter more examples a second. `step` is the time of a step and `transfer` the part of
+the all-reduce in it, both in seconds. "At most" means that the model leaves out effects that can only lessen the gain.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def faster_link(step: float, transfer: float, factor: float) -> float:
 
 
 def accumulated(step: float, transfer: float, micro_batches: int) -> float:
-    """Return the gain of one all-reduce for so many micro-batches."""
+    """Return the gain of one all-reduce for `micro_batches` micro-batches."""
     return step / (step - transfer + transfer / micro_batches)
 
 
 def larger_batch(step: float, growing: float, factor: float) -> float:
-    """Return the gain of a batch `factor` times as large, of which only the `growing` seconds of a step take longer.
+    """Return the gain of a batch `factor` times as large, if only `growing` seconds of a step grow with it.
 
     At least: larger batches use a device better.
     """
@@ -43,7 +43,7 @@ def half_the_compute(step: float, compute: float) -> float:
 
 
 def other_volume(step: float, transfer: float, now: float, then: float) -> float:
-    """Return the gain of `then` bytes over each link instead of those `now`; at most, because latency stays."""
+    """Return the gain of `then` instead of `now` bytes over each link; at most, because latency stays."""
     return step / (step - transfer + transfer * then / now)
 
 

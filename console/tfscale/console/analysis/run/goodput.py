@@ -35,25 +35,25 @@ BUCKETS = (
     "stragglers",
     "unknown",
 )
-"""Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
-`standstill`: time without a step that a finding explains, as a hang or a host that is cut off.
-`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains, or is idle."""
+"""Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next
+step. `standstill`: time without a step that a finding explains, such as a hang or a host that is cut off.
+`lost_progress`: repeated steps. `unknown`: time between steps that no activity explains, or is idle."""
 
 _KINDS = {
     ActivityKind.COMPILE: "compile",
     ActivityKind.CHECKPOINT: "checkpoint",
     ActivityKind.EVALUATION: "evaluation",
 }
-"""Buckets of activities that explain why no step is made; of several at once the first counts."""
+"""Buckets of activities that explain a time without steps; of several at once the first counts."""
 
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
 Attempt = tuple[int | str, ...]
-"""The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
+"""Scope of step numbers: (generation, attempt, part), and the worker where each worker has its own numbers."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
-"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends are
-some milliseconds apart, and so short a gap needs no reason."""
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends
+are some milliseconds apart, and so short a gap needs no reason."""
 
 
 @dataclass(slots=True)
@@ -64,13 +64,13 @@ class Goodput:
     """Start of the first task, Unix seconds."""
     _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
     _host: float = 0.0
-    """Seconds of the productive ones in which the program's own Python held up its worker."""
+    """Productive seconds in which the program's own Python held up its worker."""
     _reached: float | None = None
     """Unix seconds up to which all time is in a bucket."""
     _attempt: Attempt | None = None
     """Attempt of the newest steps."""
     _consumed: int = -1
-    """The newest collective of that attempt that is in a bucket."""
+    """Newest collective of that attempt with its time in a bucket."""
     _highest: int = -1
     """The highest global step so far."""
     _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)
@@ -82,17 +82,17 @@ class Goodput:
         self._standstills[begin] = bucket, end
 
     def note_start(self, at: float | None) -> None:
-        """Note that a task was started at `at`, Unix seconds; the run began with the first one."""
+        """Take in the start of a task at `at`, Unix seconds; the first start is the begin of the run."""
         if at is not None and self._reached is None:
             self.begin = at if self.begin is None else min(self.begin, at)
 
     def note_activities(self, task: str, activities: Iterable[Activity]) -> None:
-        """Note what a task did instead of steps; an activity that has ended replaces itself as it was before."""
+        """Take in a task's activities; an ended activity replaces its earlier, open form."""
         for activity in activities:
             self._activities[task, activity.kind, activity.begin] = activity
 
     def _otherwise(self, attempt: Attempt) -> str:
-        """Return the bucket of the time before the newest steps, as far as no activity explains it."""
+        """Return the bucket of the time before the newest steps that no activity explains."""
         if self._attempt is None:
             return "start"
         return "unknown" if attempt == self._attempt else "recovery" if attempt[:2] != self._attempt[:2] else "start"
@@ -101,15 +101,16 @@ class Goodput:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
-    def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
-        """Take in steps from `next_step` on that all workers have reported.
+    def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
+        """Take in steps from `next_step` on that all workers have reported, and return by how much the clocks were set.
 
-        `newest_global` is the global step of the last of them, None where the program does not count them.
+        `newest_global` is the global step of the last, None where the program does not count them.
         """
-        if self._reached is not None:
-            fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
-            return
+            return 0.0
+        set_by = self._follow_clock(fresh)
+        if self._reached is not None and len(fresh := fresh.since(self._reached)) == 0:
+            return set_by
         if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
             # Who watches a run from its middle on does not know what it did before: that is not its start.
             self.begin = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean())
@@ -127,12 +128,21 @@ class Goodput:
         self._standstills = {
             begin: (bucket, end) for begin, (bucket, end) in self._standstills.items() if end > self._reached
         }
+        return set_by
+
+    def _follow_clock(self, fresh: AlignedSteps) -> float:
+        """Move what is known back where all new steps end before it, and return by how much: the clocks were set."""
+        if self.begin is None or self._reached is None or fresh.end[-1] >= self._reached:
+            return 0.0
+        set_by = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached
+        self.begin, self._reached = self.begin + set_by, self._reached + set_by
+        return set_by
 
     @property
     def settled(self) -> tuple[float, Mapping[str, float]] | None:
-        """The end of the newest step, Unix seconds, and the seconds by bucket up to it; None before a step.
+        """End of the newest step, Unix seconds, and the seconds by bucket up to it; None before a step.
 
-        `python` is what of the steps is the program's own Python, and the time that nothing else explains.
+        `python` is the steps' share of the program's own Python, and the unexplained time.
         """
         if self._reached is None:
             return None
@@ -162,8 +172,8 @@ class Goodput:
     def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
         """Divide the time outside of steps among the buckets of the known activities; the rest goes into `unknown`.
 
-        Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
-        it: some worker came later than others. A short time belongs to the step, but for what is known of it.
+        Unexplained time before the first step goes into `otherwise`; if that step `is_new`, an attempt's first, so does
+        its wait: some worker came later than others. Short unexplained times belong to the step.
         """
         is_long = spans.is_long
         for row in np.flatnonzero(is_long | self._is_interrupted(spans)).tolist():
@@ -191,7 +201,7 @@ class Goodput:
         return found[:-1]
 
     def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
-        """Put what is left of the steps into buckets; `numbers` are their global steps."""
+        """Put the remaining time of the steps into buckets; `numbers` are their global steps."""
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
         once = ~repeated
         within = spans.end - spans.begin - spans.taken
@@ -225,7 +235,7 @@ class Goodput:
 
 @dataclass(slots=True)
 class _Spans:
-    """(k,) seconds of steps: each from the end of the step before to its own end, and what is taken out of it."""
+    """(k,) seconds of steps: each from the end of the step before to its own end, and the parts taken out of it."""
 
     begin: Floats
     end: Floats
@@ -234,7 +244,7 @@ class _Spans:
     waited: Floats
     """Seconds of the steps in which a worker waits for a slower worker, the mean of all workers."""
     outside: Floats
-    """Seconds outside of the phases, of the worker with the most: the others wait for that worker in the all-reduce."""
+    """Seconds outside of the phases, of the worker with most of them: the others wait for it in the all-reduce."""
     taken: Floats
     """Seconds that are in a bucket already."""
 
@@ -253,10 +263,10 @@ class _Spans:
         return np.asarray(self.outside > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
 
     def take_outside(self, row: int, most: float = math.inf) -> float:
-        """Take the time outside of the phases, at `most` so many seconds, out of the step, and return its seconds.
+        """Take up to `most` seconds outside of the phases out of the step, and return the number taken.
 
-        What one task of n does alone is 1/n of it between the steps, in the mean of the workers, and (n-1)/n of it in
-        the others' wait.
+        If one task of n does something alone, 1/n of its time is between the steps in the mean of the workers, and
+        (n-1)/n in the others' wait.
         """
         between = max(float(self.end[row] - self.begin[row] - self.length[row]), 0.0)
         waited = min(max(float(self.outside[row]) - between, 0.0), float(self.waited[row]))
@@ -267,7 +277,7 @@ class _Spans:
         return between + waited
 
     def take_within(self, row: int, most: float) -> float:
-        """Take at most so many seconds out of a step and the wait in it, and return their number."""
+        """Take up to `most` seconds out of a step and its wait, and return the number taken."""
         seconds = max(0.0, min(most, float(self.end[row] - self.begin[row] - self.taken[row])))
         self.waited[row] -= min(seconds, float(self.waited[row]))
         self.taken[row] += seconds

@@ -1,4 +1,4 @@
-"""GPU-hours, and money, that a finding costs an hour now: its loss by the number of GPUs that train."""
+"""GPU-hours, and money, that a finding costs an hour now: its loss times the number of GPUs that train."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EVIDENCE = ("gpu_hours_per_hour", "money_per_hour", "currency")
 """Names of the live cost in the evidence of a diagnosis that is open."""
 _HOUR = 3600.0
 _LEAST = 0.005
-"""Share of the time below which a loss is told as 0 %, and has no price."""
+"""Share of the time below which a loss is shown as 0 %, and has no price."""
 
 
 def gpus_at_work(tasks: Iterable[ObservedTask]) -> int | None:
-    """Return the GPUs that the running tasks train on; None where that is not known of each worker, or without any."""
+    """Return the number of GPUs on which the running tasks train; None where a worker's is unknown, or without any."""
     known = 0
     for task in tasks:
         if task.running and (devices := task.probe.devices if task.probe else None) is not None:
@@ -29,7 +29,7 @@ def gpus_at_work(tasks: Iterable[ObservedTask]) -> int | None:
 
 
 def with_live_cost(diagnoses: Iterable[Diagnosis], gpus: int | None, price: GpuPrice | None) -> list[Diagnosis]:
-    """Return the diagnoses, those that tell a loss with its GPU-hours an hour; as they are where no GPU is known."""
+    """Return the diagnoses, each loss with its GPU-hours an hour; unchanged where no GPU is known."""
     return [_priced(diagnosis, gpus, price) if gpus else diagnosis for diagnosis in diagnoses]
 
 

@@ -1,4 +1,4 @@
-"""The load of a cluster: how long each part of its step takes. Limits and remedies are computed from it."""
+"""The load of a cluster: the time of each part of its step. Limits and remedies are computed from it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tfscale.console.analysis.run.scaling import bus_bandwidth, volume
 from tfscale.core.records.probe_status import ProbeStatus
 
 WAITING = 0.5
-"""Share of the usual wait for data from which on a worker counts among those that wait: equal inputs differ by less
-than half, and one that waits for a tenth as long is told to wait as long by no sentence."""
+"""Share of the median wait for data from which on a worker is named as waiting for it. Equal inputs differ by less than
+half; with much less, a worker that waits a tenth as long would be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class Load:
     micro_batches: int = 1
     """Micro-batches of which a step adds up the gradients."""
     local_steps: int = 1
-    """Updates of each replica by itself up to one all-reduce: what is a step here is so many of the program's."""
+    """Updates of each replica by itself up to one all-reduce: the program's steps in one step here."""
     link: float | None = None
     """Bits a second of the slowest link, None unknown."""
     link_source: str | None = None
     """Source of `link`, as the evidence names it."""
     late: tuple[str, ...] = ()
-    """Workers whose data come last, where nobody knows how fast those of the others would come; `input` is theirs."""
+    """Workers whose data come last, where the others' own speed of input is unknown; `input` is theirs."""
     waiting: tuple[str, ...] = ()
-    """Workers that wait so long for their data, where they are not all; the others wait for them."""
+    """Workers that wait for their data, where not all do; the others wait for these."""
     is_whole: bool = True
-    """False where a worker's steps are unknown: what seems to be the all-reduce may be a wait for that worker."""
+    """False where a worker's steps are unknown: a seeming all-reduce may be a wait for that worker."""
 
     @property
     def bus(self) -> float | None:
@@ -64,7 +64,7 @@ class Load:
         return volume(self.gathered, self.ranks, 1.0) / volume(1.0, self.ranks, self.gathered)
 
     def of_program(self, probe: ProbeStatus | None) -> Load:
-        """Return this load with what the probe knows of the program."""
+        """Return this load with the probe's facts about the program."""
         if probe is None:
             return self
         payload = probe.reduced_bytes_per_step
@@ -81,7 +81,7 @@ class Load:
 
 
 def load_of(findings: Findings, workers: Sequence[SubjectSummary], probe: ProbeStatus | None) -> Load | None:
-    """Return the present load from what is known of the workers that train.
+    """Return the present load by the facts about the workers that train.
 
     None where the step is not measured, or where no all-reduce joins the workers.
     """

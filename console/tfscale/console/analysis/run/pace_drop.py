@@ -1,4 +1,4 @@
-"""A training that is slower than it was within the last minute, whatever the reason."""
+"""A training that is slower than it was within the last minute, for any reason."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections import deque
 from typing import NamedTuple
 
 LEAST = 1.25
-"""Times as fast as in each of the newest rates that all of an earlier stretch were, from which on a training is no
-longer called healthy. The least of the ones before is compared with the largest of now, so that rates of noise overlap;
-with 1.5 steps of 283 ms after such of 200 ms kept the word."""
+"""Factor by which the slowest rate of an earlier stretch exceeds the fastest of now, from which on a training is no
+longer called healthy. Comparing these two keeps overlapping noise out; with 1.5, steps of 283 ms after steps of 200
+ms were called healthy."""
 _MEMORY = 75.0
-"""Seconds for which rates are remembered: what was longer ago is no news."""
+"""Seconds for which rates are remembered: older changes are no news."""
 _BEFORE, _NOW = 5, 20
-"""Rates in a row, one a second, of the stretch before and of now: each is over 5 s. With 10 of now, noise of 20 %
-took the word from 8 equal workers 16 times in half an hour, with 20 not once in a quarter of one; with more it would
-be said later."""
+"""Rates in a row, one a second, of the stretch before and of now: each rate is over 5 s. With 10 for now, noise of
+20 % took the word from 8 equal workers 16 times in half an hour, with 20 not once in a quarter of an hour; with more
+the drop would be told later."""
 
 
 class Drop(NamedTuple):
     """The fastest stretch of the last minute beside the pace of now."""
 
     times: float
-    """Times as fast as now that it was."""
+    """Factor by which the training was faster before."""
     until: float
     """Its end, Unix seconds."""
 
@@ -33,13 +33,16 @@ class PaceDrop:
     def __init__(self) -> None:
         self._rates: deque[tuple[float, float]] = deque()
 
-    def within_a_minute(self, now: float, rate: float | None) -> Drop | None:
-        """Remember the rate of now, and return how much faster training was before; None where that is no news."""
+    def remember(self, now: float, rate: float | None) -> None:
+        """Remember the rate at `now`, Unix seconds; None or 0 while no steps are made."""
         if not rate:
-            return None
+            return
         self._rates.append((now, rate))
         while now - self._rates[0][0] > _MEMORY:
             self._rates.popleft()
+
+    def newest(self) -> Drop | None:
+        """Return how much faster training was within the last minute than at the newest rates; None for no news."""
         rates = [known for _, known in self._rates]
         if len(rates) < _BEFORE + _NOW:
             return None

@@ -11,10 +11,10 @@ from tfscale.console.analysis.run.technique_words import NARROW
 from tfscale.core.records.diagnosis import Remedy
 
 SMALL = 64_000
-"""Bytes up to which an all-reduce takes the time of its messages, and not of its bytes (chosen: at 1 Gbit/s they take
-half a millisecond)."""
+"""Bytes up to which an all-reduce takes the time of its messages, not of its bytes: at 1 Gbit/s these take half a
+millisecond. A larger limit would hide remedies that help, a smaller one recommend those that do not."""
 MOSTLY = 0.5
-"""Share of the volume from which on an exchange is told as an all-gather (chosen: the half of it)."""
+"""Share of the volume from which on an exchange counts as an all-gather: above the half, most of its remedies fit."""
 
 
 def cast_gradients(load: Load) -> Remedy:
@@ -23,7 +23,7 @@ def cast_gradients(load: Load) -> Remedy:
 
 
 def accumulate(load: Load) -> Remedy:
-    """Return four times the steps, or micro-batches, for each all-reduce: more of what the program does already."""
+    """Return four times the steps, or micro-batches, of each all-reduce, for a program that has several already."""
     gain = gain_models.accumulated(load.step, load.transfer, 4)
     if (steps := load.local_steps) > 1:
         return Remedy(f"an all-reduce in {4 * steps} local steps, not {steps}", gain, "a quarter of the all-reduces")
@@ -44,7 +44,7 @@ def enlarge_batch(load: Load) -> Remedy:
 
 
 def densify(load: Load) -> Remedy | None:
-    """Return the remedy of dense gradients, where a ring moves fewer bytes than with sparse gradients; else None."""
+    """Return the remedy of dense gradients where they are fewer bytes on a ring than sparse ones; else None."""
     if load.payload is None or not load.dense:
         return None
     now = volume(load.payload, load.ranks, load.gathered)
@@ -78,18 +78,18 @@ def more_workers(load: Load) -> Remedy:
 
 
 def for_communication(load: Load) -> tuple[Remedy, ...]:
-    """Return what helps where the all-reduce takes much of each step."""
+    """Return remedies where the all-reduce takes much of each step."""
     links = () if _is_small(load) else (faster_links(load),)
     return (*_for_fewer_bytes(load), enlarge_batch(load), *links, *_without_gain(load))
 
 
 def _is_small(load: Load) -> bool:
-    """Decide whether so few bytes are exchanged that fewer of them, or faster links, save nothing."""
+    """Decide whether the exchange is so small that fewer bytes or faster links save nothing."""
     return load.payload is not None and load.payload <= SMALL
 
 
 def _for_fewer_bytes(load: Load) -> Iterator[Remedy]:
-    """Yield what lessens the bytes on the wire, but for what the program does already."""
+    """Yield remedies for fewer bytes on the wire that the program does not use yet."""
     if (dense := densify(load)) is not None:
         yield dense
     if load.wire_type not in NARROW and load.local_steps == 1 and not _is_small(load):
@@ -108,12 +108,12 @@ def _without_gain(load: Load) -> Iterator[Remedy]:
 
 
 def for_input(load: Load) -> tuple[Remedy, ...]:
-    """Return what helps where workers wait for their data."""
+    """Return remedies where workers wait for their data."""
     return prefetch(load), Remedy("decoding the data once and caching it")
 
 
 def for_compute(load: Load) -> tuple[Remedy, ...]:
-    """Return what helps where the GPUs compute most of the time."""
+    """Return remedies where the GPUs compute most of the time."""
     return more_workers(load), faster_devices(load, "GPUs"), Remedy("mixed precision")
 
 
@@ -130,12 +130,12 @@ OUTSIDE = {
         Remedy("b on a task's page shows where its Python is"),
     ),
 }
-"""Remedies of what takes time outside of the steps, by bucket of goodput."""
+"""Remedies for the time outside of the steps, by bucket of goodput."""
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 
 def for_link(is_server: bool) -> tuple[Remedy, ...]:
-    """Return what helps where the link of one task is full."""
+    """Return remedies where the link of one task is full."""
     return Remedy("more parameter servers" if is_server else "a faster link"), Remedy("gradients cast to bfloat16")
 
 
@@ -151,6 +151,6 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:
-    """Return the repair of these stragglers, which costs the cluster `slowdown` (a factor) now."""
+    """Return the repair of these stragglers, which now lengthen a step by `slowdown` (a factor)."""
     which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return Remedy(f"{which} as fast as the others", slowdown, "as long in a step as the median of the others")

@@ -1,6 +1,6 @@
 """Saturation: the resource that limits the cluster while no worker straggles, and remedies.
 
-`limits` judges one moment; `SaturationWatch` reports what lasts.
+`limits` judges one moment; `SaturationWatch` reports lasting limits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ COMMUNICATION = 0.30
 """Share of the step that the all-reduce takes: with less, even an all-reduce that took no time would gain less than 43
 %, and no remedy gains all of it."""
 FULL = 0.80
-"""Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
-(tests/e2e/causes/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
+"""Share of a link's speed from which on the link is full: a link shaped to 200 Mbit/s carried 166 to 172
+(tests/e2e/causes/test_causes.py), so a share above 0.83 would miss a full link of a busy host."""
 INPUT = 0.20
 """Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
 COMPUTE = 0.70
-"""Share of the step that the GPUs compute: the rest is then too little for another limit to be worth a word."""
+"""Share of the step that the GPUs compute: the rest is then too short for another limit."""
 GPU_BUSY = 0.90
 """Utilisation of the GPUs from which on they count as at work throughout: NVML counts samples, and misses some work."""
 GPU_MEMORY = 0.97
@@ -35,25 +35,24 @@ CPU_BUSY = 0.95
 HYSTERESIS = 0.9
 """Share of its threshold below which a reported limit ends: at 1 noise would end it, and report it again."""
 SETTLE = 10.0
-"""Seconds for which a limit must hold before it is reported, and be gone before it ends: counters are
-medians over 10 s, and what passes sooner needs no remedy."""
+"""Seconds for which a limit must hold before it is reported, and be gone before it ends: counters are medians over
+10 s, and a shorter limit needs no remedy."""
 _NEWS = 0.1
-"""Change of the fraction from which on a limit is reported with new numbers: smaller ones would change the
-sentence at each judgement."""
+"""Change of the fraction from which on a limit gets new numbers: smaller changes would rewrite the sentence at each
+judgement."""
 
 MANNERS = ("evaluation", "python")
-"""Limits that may be what the program is meant to do: they are told, and the cluster is healthy."""
+"""Limits that may be the program's purpose: they are told, and the cluster is healthy."""
 _OUTSIDE = {
     "compile": ("compile", 0.2, "compiling takes {:.0%} of the time, and goes on: functions are traced anew"),
     "checkpoint": ("checkpoint", 0.1, "writing checkpoints takes {:.0%} of the time"),
     "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
     "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
 }
-"""By bucket of goodput: resource, share of the time from which on it is told, sentence. Checkpoints and compiling are
-overhead, of which a tenth and a fifth are felt; evaluation and Python may be what the program is for, and are told from
-half on."""
+"""Resource, least share of the time, and sentence by bucket of goodput. Checkpoints and compiling are overhead, felt
+from a tenth and a fifth on; evaluation and Python may be the program's purpose, and are told from half on."""
 BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
-"""Limits by what takes time outside of the steps."""
+"""Limits that are work outside of the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,10 @@ class Limit:
     fraction: float
     """Share of the resource that is in use, 0 to 1."""
     threshold: float
-    """The fraction from which on it is at its limit."""
+    """Fraction from which on the resource is at its limit."""
     sentence: str
     share: float = 0.0
-    """Share of the step time that it accounts for; of several limits the largest is reported."""
+    """Share of the step time that the resource takes; of several limits the largest is reported."""
     severity: str = "info"
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
@@ -77,7 +76,7 @@ class Limit:
 
     @property
     def is_told(self) -> bool:
-        """True where the sentence on top names it."""
+        """True where the headline names the limit."""
         return self.severity != "info" or self.resource in BESIDE_STEPS
 
 
@@ -161,7 +160,7 @@ def _input(load: Load) -> Limit:
 
 
 def _who_waits(load: Load, how_long: str) -> str:
-    """Say who waits for data, and whose come last."""
+    """Return the words for the workers that wait for data, and the ones whose data come last."""
     does, whose, them = ("waits", "its", "it") if len(load.waiting) == 1 else ("wait", "their", "them")
     who = f"{names_of(load.waiting)} {does}" if load.waiting else "every worker waits"
     if not load.late:
@@ -212,7 +211,7 @@ def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
 
 
 def _outside(bucket: str, share: float) -> Limit:
-    """Return the limit of what takes time outside of the steps; `share` is that of all time."""
+    """Return the limit of work outside of the steps; `share` is its share of all time."""
     resource, threshold, sentence = _OUTSIDE[bucket]
     severity = "info" if bucket in MANNERS else _severity(share)
     helps = remedies.OUTSIDE[bucket]
@@ -249,7 +248,7 @@ def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
 
 
 def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
-    """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes of parameters, data, others."""
+    """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes, data, other programs."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
     sends = vitals.sent >= vitals.received
@@ -278,20 +277,20 @@ def _severity(share: float) -> str:
 
 @dataclass(slots=True)
 class _Held:
-    """A limit that holds, or did until a few seconds ago."""
+    """A limit that holds, or held until a few seconds ago."""
 
     limit: Limit
     begin: float
     newest: float
-    """Newest time at which it held, Unix seconds."""
+    """Newest time at which the limit held, Unix seconds."""
     is_reported: bool = False
 
 
 @dataclass(slots=True)
 class SaturationWatch:
-    """Watch of limits: it reports one a subject once it has lasted, the largest share of the step or of the time.
+    """Watch of limits: it reports one lasting limit a subject, with the largest share of the step or of the time.
 
-    One that is worth a word on top goes before those that are not.
+    A limit that the headline names goes before others.
     """
 
     _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
@@ -313,7 +312,7 @@ class SaturationWatch:
         return self.open
 
     def clear(self) -> None:
-        """Forget all limits: while a worker straggles, the others only wait, and no limit can be measured."""
+        """Forget all limits: beside a straggler the other workers only wait, and no limit can be measured."""
         self._held = {}
 
     @property

@@ -1,13 +1,13 @@
 """Forecasts of throughput for more workers, from measured sizes or from a live run of one size.
 
-From measured sizes: the throughput of a worker changes by a fifth of what the last step from size to size changed it,
+From measured sizes: the throughput of a worker changes by a fifth of its change in the last step from size to size,
 
     X(M) / M = X(N) / N * (M / N) ** (k / 5),    k = log(X(N) / N / (X(L) / L)) / log(N / L)
 
 for the largest measured size N and the one before it L. Models that are fitted to all sizes, Amdahl's law and the
-universal scalability law among them, take the first step from one host to several for a contention that goes on, and
-forecast published series worse than the two rules of one line that this one lies between: the same rate a worker as
-at the largest size, and the line through the last two (docs/how-it-works/diagnosis.md#scaling).
+universal scalability law among them, take the first step from one host to several for a lasting contention, and
+forecast published series worse than two simple rules: the same rate a worker as at the largest size, and the line
+through the last two sizes. The formula lies between these two (docs/how-it-works/diagnosis.md#scaling).
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from dataclasses import dataclass
 FEWEST_SIZES = 3
 """Measured sizes below which there is no forecast; three make a weak one."""
 _CONTINUES = 0.2
-"""Part of the last change that the next one is. On published series (tests/console/analysis/run/test_scaling.py) the
-median error is below 1.7 % with 0.1 to 0.3, and as large as that of the line through the last two sizes with 0.5."""
+"""Part of the last change that the next change is. On published series (tests/console/analysis/run/test_scaling.py)
+the median error is below 1.7 % with 0.1 to 0.3, and with 0.5 as large as that of the line through the last two
+sizes."""
 _FLOOR = 0.03
-"""Relative error beyond the rules that the band has at least. With 0.03 the bands hold the measured largest size of
-33 of 36 published series (the same test)."""
+"""Least relative error of the band beyond the rules. With 0.03 the bands hold the measured largest size of 33 of 36
+published series (the same test)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Throughput of `workers`, with the band that the truth should lie in."""
+    """Throughput of `workers`, with its likely band."""
 
     workers: float
     throughput: float
@@ -58,8 +59,8 @@ PUBLISHED = (
 def forecast(sizes: Sequence[float], throughputs: Sequence[float], workers: float) -> Forecast:
     """Return the forecast for `workers`.
 
-    The band spans the rules: the same rate a worker, the line through the last two sizes, and Amdahl's law through
-    them, by which contention goes on. Raises ValueError for fewer than 3 sizes.
+    The band spans three rules: the same rate a worker, the line through the last two sizes, and Amdahl's law through
+    them, a lasting contention. Raises ValueError for fewer than 3 sizes.
     """
     measured = dict(sorted(zip(sizes, throughputs, strict=True)))  # Of one size the best counts.
     if len(measured) < FEWEST_SIZES:
@@ -77,7 +78,7 @@ def forecast(sizes: Sequence[float], throughputs: Sequence[float], workers: floa
 
 
 def same_rate(largest: float, rate: float, workers: float) -> float:
-    """Return the throughput of `workers` of which each has the rate of one at the largest measured size."""
+    """Return the throughput of `workers`, each with the rate of a worker at the largest measured size."""
     return rate / largest * workers
 
 
@@ -87,13 +88,13 @@ def last_line(before: float, less: float, largest: float, rate: float, workers: 
 
 
 def _amdahl(before: float, less: float, largest: float, rate: float, workers: float) -> float:
-    """Return the throughput of `workers` if the time of a worker's step grows with every worker as it did last."""
+    """Return the throughput of `workers` if each further worker lengthens the step as the last ones did."""
     growth = max((largest / rate - before / less) / (largest - before), 0.0)
     return workers / (largest / rate + growth * (workers - largest))
 
 
 def efficiency(workers: float, throughput: float, one: float) -> float:
-    """Return the throughput over that of as many single workers, each with the throughput `one`."""
+    """Return the throughput over that of as many separate workers, each with the throughput `one`."""
     return throughput / (workers * one)
 
 
@@ -106,9 +107,9 @@ def nearest_published(workers: float) -> Published:
 class RingModel:
     """Model of other sizes from a live run of one: T(N) = lag + latency (N-1) + volume(N)/bandwidth.
 
-    The volume is 2 (N-1)/N * bytes of what is reduced, and (N-1) * bytes of what is gathered.
+    The volume is 2 (N-1)/N times the reduced bytes plus (N-1) times the gathered bytes.
 
-    It leaves out that links to further hosts can be slower, and that the slowest of more workers is slower.
+    The model leaves out that links to further hosts can be slower, and that the slowest of more workers is slower.
     """
 
     lag: float
@@ -125,7 +126,7 @@ class RingModel:
         return self.latency * (workers - 1) + volume(self.payload, workers, self.gathered)
 
     def step(self, workers: float) -> float:
-        """Return the seconds of a step, each worker with the share of work that it has now."""
+        """Return the seconds of a step, each worker with its present share of work."""
         return self.lag + self.transfer(workers)
 
     def throughput(self, workers: float) -> float:
@@ -134,9 +135,9 @@ class RingModel:
 
 
 def rings(lag: float, transfer: float, workers: int, gathered: float = 0.0) -> tuple[RingModel, RingModel]:
-    """Return both ends of what a run of one size (N >= 2) allows: all of the transfer is bytes, or all is latency.
+    """Return both ends of what a run of one size (N >= 2) allows: the whole transfer is bytes, or all is latency.
 
-    This share of the bytes is `gathered`, 0 to 1.
+    `gathered` is the gathered share of the bytes, 0 to 1.
     """
     payload = transfer / volume(1.0, workers, gathered)
     return RingModel(lag, 0.0, payload, gathered), RingModel(lag, transfer / (workers - 1), 0.0)
@@ -149,10 +150,10 @@ def ring_forecast(lag: float, transfer: float, workers: int, to: float, gathered
 
 
 def volume(payload: float, ranks: float, gathered: float = 0.0) -> float:
-    """Return the bytes over each link of a ring of `ranks`, of which each gives `payload` bytes.
+    """Return the bytes over each link of a ring of `ranks`, each of which gives `payload` bytes.
 
-    An all-reduce moves 2 (n-1)/n of them, an all-gather n - 1 times as many [nccl-tests; there the size of an
-    all-gather is what each gets, n times what it gives]. This share of the payload is `gathered`, 0 to 1.
+    An all-reduce moves 2 (n-1)/n times the payload, an all-gather n - 1 times [nccl-tests; there the size of an
+    all-gather is what each rank gets, n times what it gives]. `gathered` is the all-gather's share, 0 to 1.
     """
     return payload * (ranks - 1) * (2 / ranks * (1 - gathered) + gathered)
 

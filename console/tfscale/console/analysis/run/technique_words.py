@@ -1,4 +1,4 @@
-"""Techniques that a program uses, told in the field's words from what the probe counted."""
+"""Techniques of a program in the field's words, from the probe's counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NARROW = ("bfloat16", "float16")
 
 
 def technique_words(probe: ProbeStatus) -> Iterator[str]:
-    """Yield a sentence for each technique by which a step is more, or exchanges another thing, than a plain one."""
+    """Yield a sentence for each technique that makes a step more than a plain step, or changes its exchange."""
     each = f"{probe.micro_batches} micro-batches" if probe.micro_batches else ""
     if (steps := probe.local_steps) is not None:
         yield f"local SGD: 1 all-reduce in {steps} steps{f' of {each}' if each else ''}, counted here as one step"

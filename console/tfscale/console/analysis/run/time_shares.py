@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from tfscale.console.analysis.run.goodput import Goodput
 
 WINDOW, _LEAST = 60.0, 20.0
-"""Seconds over which shares are measured, and how many there must be (chosen: steps of 5 s are known to a tenth)."""
+"""Seconds over which shares are measured, and their least number: a minute of steps of 5 s gives their share to
+a tenth. Over less, one checkpoint would be a limit; over more, an old one still is."""
 _OTHERWISE = ("start", "recovery", "standstill", "lost_progress")
-"""Buckets of a start, a restart or a standstill: these are over when there are steps to look at."""
+"""Buckets of a start, a restart or a standstill, which end with the next steps."""
 
 
 @dataclass(slots=True)
 class TimeShares:
-    """Watch of the sums of goodput as they grow."""
+    """Watch of the growing sums of goodput."""
 
     _past: deque[tuple[float, Mapping[str, float]]] = field(default_factory=deque)
 

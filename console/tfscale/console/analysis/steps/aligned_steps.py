@@ -23,7 +23,7 @@ class AlignedSteps:
     phases: NDArray[np.float32]
     """(5, k, n) seconds, in the order of PHASES; NaN in all five where a subject's step is missing."""
     meets: bool = True
-    """True where the subjects have an all-reduce; without one `reduce` is 0, and no subject waits for another."""
+    """True where the subjects share an all-reduce; without one `reduce` is 0, and no subject waits for another."""
 
     @property
     def lag(self) -> Floats:
@@ -52,7 +52,7 @@ class AlignedSteps:
         return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
 
     def without_standstills(self) -> AlignedSteps:
-        """Return the steps but those that are so long that the cluster stood still in them."""
+        """Return the steps without those so long that the cluster stood still in them."""
         took = longest_lag(self.lag) + transfer(self.reduce)
         is_usual = ~(took > max(SHORTEST_STANDSTILL, USUAL_STEPS * float(medians(took)))) if len(self) else None
         return self if is_usual is None or is_usual.all() else self._selected(is_usual)

@@ -1,4 +1,4 @@
-"""Types of the arrays in which steps are kept, and checks of the numbers in them."""
+"""Types of the arrays of steps, and checks of their numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def valid_times(ends: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def concatenated(columns: Sequence[Sequence[float]], lengths: Integers, kind: type[np.generic]) -> NDArray[Any]:
-    """Return the values of several batches, which have these `lengths`, as one array; an empty batch is unknown."""
+    """Return the values of several batches with these `lengths` as one array; an empty batch is unknown."""
     with suppress(TypeError):
         # Joining the bytes of arrays is several times as fast as np.concatenate.
         data = b"".join(columns)  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ Each step is read once, when its block is complete, so that the cost of an evalu
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats, Integers
@@ -19,8 +21,8 @@ from tfscale.console.analysis.steps.phases import (
 WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
 KEEP = 1200
-"""Blocks that are remembered: 60 windows, 5 to 10 minutes. Bursts of noise are learned from them: a
-shorter memory forgets those of a minute ago, a longer one those of another time of the day."""
+"""Blocks that are remembered: 60 windows, 5 to 10 minutes. Bursts of noise are learned from them: a shorter memory
+forgets the bursts of a minute ago, a longer one keeps those of another time of the day."""
 TINY = 1e-6
 """Seconds that replace a shorter lag: the logarithm of 0 does not exist."""
 SECOND = 1.0
@@ -30,12 +32,12 @@ SECOND = 1.0
 def cut_second(ends: Floats, begin: float, least: int = 1) -> int | None:
     """Return how many of the next steps complete a block that began at `begin`; None while the block is open.
 
-    A block lasts a second or more, and has so many steps at `least`.
+    A block lasts a second or more.
 
     Args:
         ends: (k,) Unix seconds at which the next steps end, in order.
         begin: Unix seconds.
-        least: of a block of which some steps are there already, those that are missing.
+        least: steps that the block still lacks of its least number.
     """
     count = max(int(np.searchsorted(ends, begin + SECOND)) + 1, least)
     return count if count <= len(ends) else None
@@ -73,8 +75,10 @@ class RowHistory:
 class Blocks:
     """The blocks of one set of n subjects since their attempt began, N so far."""
 
-    def __init__(self, subjects: tuple[str, ...], window: float) -> None:
+    def __init__(self, subjects: tuple[str, ...], window: float, cut: Collection[str] = ()) -> None:
         self.subjects = subjects
+        self._cut = frozenset(cut)
+        """Subjects that made steps before the first block which are not known."""
         self.length = window / WINDOW
         """Seconds of a block; where a step takes longer, a block is one step."""
         self.consumed = -1
@@ -92,6 +96,10 @@ class Blocks:
     def end(self) -> Floats:
         """(N,) Unix seconds at which each block's last step ended."""
         return self._end.rows[:, 0]
+
+    def is_cut(self, column: int) -> bool:
+        """Decide whether this subject made steps before the first block."""
+        return len(self) >= KEEP or self.subjects[column] in self._cut
 
     def begin(self, block: int) -> float:
         """Return when this block (0 <= block < N) began, Unix seconds."""
@@ -127,7 +135,7 @@ class Blocks:
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
     def append(self, aligned: AlignedSteps) -> None:
-        """Append the steps since the last call, except those of the block that is still open."""
+        """Append the steps since the last call, except those of the still open block."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:
             return
@@ -176,7 +184,7 @@ class Blocks:
 
     @staticmethod
     def _carried_forward(history: RowHistory, rows: Floats) -> Floats:
-        """Return the rows with the value of the row before in place of what is unknown.
+        """Return the rows with unknown values replaced by the value of the row before.
 
         A missing report is news neither of a slowdown nor of its end.
         """

@@ -1,4 +1,4 @@
-"""Imputation: steps of which some subject's report is missing are completed, for figures of all subjects together."""
+"""Imputation: missing reports of single subjects are filled in, for figures of all subjects together."""
 
 from __future__ import annotations
 

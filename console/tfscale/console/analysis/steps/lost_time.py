@@ -9,14 +9,15 @@ from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.phases import longest_lag, transfer
 
 PEERS = 48
-"""Peers, at most, that stand for all (chosen: the median of so many is within 1 % at a noise of 5 %)."""
+"""Most peers that stand for all: at a noise of 5 % their median is within 1 %; more cost more, and fewer are
+noisier."""
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: Sequence[int]) -> float:
     """Return the factor by which the culprits (columns) together lengthen the mean step; >= 1.
 
-    It is compared with steps in which each culprit is as fast as its peers. `lag` and `reduce` are (k, n) seconds. It
-    takes means and no medians: of time that is lost in a third of the steps a median shows nothing, or all.
+    The comparison has each culprit as fast as its peers. `lag` and `reduce` are (k, n) seconds. Means are used and not
+    medians: a median shows nothing, or all, of a loss in a third of the steps.
     """
     peers = [column for column in range(lag.shape[1]) if column not in culprits]
     if not culprits or not peers:
@@ -29,10 +30,10 @@ def slowdown(lag: Floats, reduce: Floats, culprits: Sequence[int]) -> float:
 
 
 def _as_fast_as(pool: Floats, lag: Floats) -> Floats:
-    """Return (k,) lags distributed as the sorted `pool` of the peers', each where the culprit's own has that rank.
+    """Return (k,) lags distributed as the sorted `pool` of the peers', each at the rank of the culprit's own.
 
-    The median of the peers in its place would leave out the noise of the repaired subject: the later of two is later
-    than one of them.
+    The median of the peers in its place would leave out the repaired subject's noise: the later of two is later than a
+    single one.
     """
     pool, known = pool[np.isfinite(pool)], np.flatnonzero(np.isfinite(lag))
     repaired = np.full(len(lag), np.nan)

@@ -1,4 +1,4 @@
-"""Newest steps of a cluster by whoever numbers them: of all workers together, or of each at its own pace."""
+"""Newest steps of a cluster by their numbering: of all workers together, or of each at its own pace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Paced(NamedTuple):
     """Newest steps of one pace."""
 
     attempt: tuple[int, int]
-    """(generation, attempt) of the task whose pace it is."""
+    """(generation, attempt) of the task with this pace."""
     newest: int
     """Sequence of the newest step."""
     ends: Floats
@@ -25,15 +25,15 @@ class Paced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewestSteps:
-    """Newest steps of a cluster, those of tasks that do not run any more included."""
+    """Newest steps of a cluster, including those of tasks that no longer run."""
 
     attempt: tuple[int, int]
     """(generation, attempt) in which the steps are numbered."""
     part: int
-    """Process of the attempt that numbers them."""
+    """Process of the attempt that numbers the steps."""
     end: float
     """End of the newest step, Unix seconds; NaN unknown."""
     number: int | None
-    """Its global step, None where the program does not count them."""
+    """Global step of the newest step, None where the program does not count them."""
     paces: Mapping[str, Paced] = field(default_factory=dict)
-    """Present steps by the name of their pace; workers that meet in each step have one common pace, ALL."""
+    """Present steps by the name of their pace; workers that meet in each step share one pace, ALL."""

@@ -36,13 +36,13 @@ def longest_lag(lag: Floats) -> Floats:
 
 
 def with_medians_for_unknown(values: Floats) -> Floats:
-    """Return (..., n) values with the median of the row in place of those that are unknown (NaN)."""
+    """Return (..., n) values with the median of the row in place of unknown values (NaN)."""
     missing = np.isnan(values)
     return np.where(missing, medians(values, axis=-1)[..., None], values) if missing.any() else values
 
 
 def waits(reduce: Floats) -> Floats:
-    """Return (k, n) seconds that each worker waited for a slower one, of (k, n) seconds in the collective."""
+    """Return (k, n) seconds of each worker's wait for a slower one, from (k, n) seconds in the collective."""
     return reduce - transfer(reduce)[:, None]
 
 

@@ -1,6 +1,6 @@
-"""Stages of a pipeline: parts of one model, whose steps are told side by side and never compared.
+"""Stages of a pipeline: parts of one model, whose steps are shown side by side and never compared.
 
-A stage waits for its neighbours by design, and stages may have unequal work: none is a straggler of another.
+A stage waits for its neighbours by design, and stages may have unequal work: no stage is a straggler of another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Staleness of asynchronous updates, from the times of each worker's steps.
 
-A worker pulls the variables, computes gradients and pushes them. The updates of others that reach the servers in
-between make its gradients old: their number is the staleness of its update. All times are on the chief's clock.
+A worker pulls the variables, computes gradients and pushes them. The staleness of its update is the number of other
+workers' updates that reach the servers in between. All times are on the chief's clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfscale.core.records.step_batch import PHASES
 
 _UPDATE, _COMPUTE = PHASES.index("update"), PHASES.index("compute")
 LONGEST = 32
-"""Staleness from which on updates are counted together (chosen: a histogram of a line)."""
+"""Staleness from which on updates are counted together: a histogram of so many numbers fits into a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,27 @@ class Staleness:
 
     mean: float
     updates: Mapping[int, int]
-    """Number of updates by their staleness, in rising order; LONGEST stands for all from there on."""
+    """Number of updates by their staleness, in rising order; LONGEST counts all higher ones, too."""
 
 
 class Updates(NamedTuple):
     """k updates of one worker, in order of time; Unix seconds."""
 
     pulled: Floats
-    """(k,) begin of the pass whose gradients these are."""
+    """(k,) begin of the pass that computed the gradients."""
     applied: Floats
     """(k,) time at which the servers had changed the variables."""
 
     @classmethod
     def of(cls, end: Floats, phases: Floats) -> Updates:
-        """Return the updates of (k + 1,) ends and (5, k + 1) phases: a step's push is the `update` of the next one."""
+        """Return the updates of (k + 1,) ends and (5, k + 1) phases: a step's push is the `update` of the next step."""
         pulled, applied = end[:-1] - phases[_COMPUTE, :-1], end[:-1] + phases[_UPDATE, 1:]
         is_known = np.isfinite(pulled) & np.isfinite(applied)
         return cls(pulled[is_known], applied[is_known])
 
 
 def staleness(workers: Sequence[Updates]) -> list[Staleness | None]:
-    """Return the staleness of each worker's updates; None where none lies in the time that all have reported."""
+    """Return the staleness of each worker's updates; None without updates in the time that all have reported."""
     if len(workers) < 2 or not all(len(worker.applied) for worker in workers):
         return [None] * len(workers)
     begin = max(float(worker.applied.min()) for worker in workers)

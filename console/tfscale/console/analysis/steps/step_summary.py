@@ -14,7 +14,7 @@ from tfscale.console.analysis.steps.step_table import StepTable
 
 SECONDS = 5.0
 STEPS = 20
-"""The window of a summary is the longer of these two, the window of the straggler rule: it shows the present."""
+"""Seconds and steps of a summary, the longer of both: the straggler rule's window, short enough to show the present."""
 
 _CHUNK = 128
 """Subjects that are summarised together: their steps stay in a core's cache."""

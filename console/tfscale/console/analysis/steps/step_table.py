@@ -1,6 +1,6 @@
 """Table of the newest steps of all subjects, aligned by (generation, sequence of the collective).
 
-Column i of every row is collective `base + i`: a step is written where it belongs, so that aligning costs nothing. Each
+Column i of every row is collective `base + i`: a step is written to its column, so that aligning costs nothing. Each
 subject has a row of its own, so that writing a batch touches little memory. NaN is unknown: not reported, not yet
 reported, or reported as unknown.
 """
@@ -19,8 +19,8 @@ from tfscale.console.analysis.steps.arrays import Floats, Integers, concatenated
 from tfscale.core.records.step_batch import PHASES, StepBatch
 
 KEEP_SECONDS = 75.0
-"""Seconds of steps that are kept. More than the minute of frames that agents give a new console: it gets them agent by
-agent, and with 30 s an onset before that was told as 30 s ago (tests/console/analysis/test_order_of_frames.py)."""
+"""Seconds of steps that are kept. A new console gets the agents' minute of frames agent by agent, so more than a
+minute is kept; with 30 s an earlier onset was told as 30 s ago (tests/console/analysis/test_order_of_frames.py)."""
 CELLS = 800_000
 """Bound on steps x subjects: a thousand fast workers keep less time instead of more memory."""
 FEWEST_STEPS, MOST_STEPS = 768, 16_384
@@ -28,7 +28,7 @@ FEWEST_STEPS, MOST_STEPS = 768, 16_384
 _MOST_UNWRITTEN = 256
 """Batches that are written together: few make numpy's calls the cost, many delay the console's next key."""
 SAMPLE = 128
-"""Steps of a window of which medians are taken: more take time and change no digit that is shown."""
+"""Steps of a window whose medians are taken: more take time and change no shown digit."""
 
 
 @dataclass(slots=True)
@@ -38,9 +38,9 @@ class _SubjectRow:
     position: int
     """Index of the row."""
     attempt: int = 0
-    """0 before its first step of this generation."""
+    """0 before the subject's first step of this generation."""
     part: int = 0
-    """Process of the attempt whose steps these are."""
+    """Process of the attempt that made these steps."""
     newest: int = -1
     """Sequence of the newest step, -1 before the first."""
     global_step: int | None = None
@@ -59,27 +59,27 @@ class StepTable:
     """Bounds on the steps of each subject."""
     generation: int = -1
     resets: int = 0
-    """Number of times that a new attempt, or a new process in one, made all older steps void."""
+    """Number of times that a new attempt, or a new process in an attempt, made all older steps void."""
     base: int = 0
     """Sequence of the collective in column 0."""
     _rows: dict[str, _SubjectRow] = field(default_factory=dict)
     _end: NDArray[np.float64] = field(default_factory=lambda: np.full((0, 0), np.nan))
     _phases: NDArray[np.float32] = field(default_factory=lambda: np.full((0, len(PHASES), 0), np.nan, np.float32))
     _unwritten: list[tuple[int, int, StepBatch]] = field(default_factory=list)
-    """(row, first column, steps without a gap) of each batch that the next read writes, together with the others."""
+    """(row, first column, steps without a gap) of each batch that the next read writes."""
     _cached_key: tuple[bytes, bytes] | None = None
     """(rows, columns) of `_cached`, None after each write."""
     _cached: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, len(PHASES), 0), np.float32))
     """(n, 5, k) phases of the last read."""
     _subjects: tuple[str, ...] | None = None
-    """Subjects with a step, None after one has made its first."""
+    """Subjects with a step; None is outdated, after a subject's first step."""
     _placed: tuple[Sequence[str], Integers] = ((), np.empty(0, np.int64))
-    """(subjects, their rows) that were looked up last: each second many reads are of the same thousand."""
+    """(subjects, their rows) of the last look-up: many reads of a second are of the same thousand subjects."""
     _gapless: Sequence[int] = ()
-    """The last sequence that was checked for gaps: batches of one second mostly share one object."""
+    """Last sequence that was checked for gaps: batches of one second mostly share one object."""
 
     def add(self, batch: StepBatch) -> bool:
-        """Write a batch where it belongs, and return whether it is of the current attempt.
+        """Write a batch into its columns, and return whether it is of the current attempt.
 
         Steps of older generations, attempts and processes, and steps too old to keep, are left out.
         """
@@ -107,7 +107,7 @@ class StepTable:
         return True
 
     def admit(self, batch: StepBatch) -> bool:
-        """Decide whether a batch has steps of the current attempt; the first one of an attempt begins it."""
+        """Decide whether a batch has steps of the current attempt; the first batch of an attempt begins it."""
         if len(batch.sequence) == 0 or not self._is_current(batch):
             return False
         row = self._row(batch.subject)
@@ -134,7 +134,7 @@ class StepTable:
             self._remember(row, batch, *self._newest_in(batch))
 
     def _newest_in(self, batch: StepBatch) -> tuple[int, int]:
-        """Return (sequence of the newest step of a batch, its index); -1 as the index where no step is missing."""
+        """Return (sequence of the newest step of a batch, its index); -1 as the index if the batch has no gap."""
         if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
             sequence = np.asarray(batch.sequence, dtype=np.int64)
             return int(sequence.max()), int(sequence.argmax())
@@ -160,6 +160,11 @@ class StepTable:
         row = self._rows[subject]
         place = row.newest - self.base
         return float(self._end[row.position, place]) if 0 <= place < self._end.shape[1] else math.nan
+
+    def move(self, subject: str, seconds: float) -> None:
+        """Move the ends of the subject's steps: the clock on which it measures them was set by so many seconds."""
+        self._write_all()
+        self._end[self._rows[subject].position] += seconds
 
     def global_step(self, subject: str) -> int | None:
         """Return the subject's newest global step, None where its program does not count them."""
@@ -191,7 +196,7 @@ class StepTable:
         return ends, valid_durations(np.where(is_kept, phases, np.float32(np.nan)))
 
     def aligned(self, subjects: Sequence[str], first: int = 0, complete: float = 1.0) -> AlignedSteps:
-        """Return the steps from collective `first` on that at least this share of `subjects` have reported complete."""
+        """Return the steps from collective `first` on that at least the share `complete` of `subjects` reported."""
         self._write_all()
         positions, stop = self._positions(subjects), self._common(subjects)
         columns = np.arange(min(max(0, first - self.base), stop), stop)
@@ -199,7 +204,7 @@ class StepTable:
         return self._align(subjects, columns, planes, complete)
 
     def window(self, subjects: Sequence[str], first: int, seconds: float, steps: int, complete: float) -> AlignedSteps:
-        """Return the newest `seconds` of `aligned(subjects, first, complete)`, `steps` at least.
+        """Return the newest `seconds` of `aligned(subjects, first, complete)`, at least `steps` of them.
 
         Of more than SAMPLE steps an even sample.
         """
@@ -262,7 +267,7 @@ class StepTable:
         return positions
 
     def _common(self, subjects: Sequence[str]) -> int:
-        """Return the column after the newest step that all of them have reached."""
+        """Return the column after the newest step that all these rows have reached."""
         return max(0, min((self._rows[subject].newest for subject in subjects), default=-1) - self.base + 1)
 
     def _align(self, subjects: Sequence[str], columns: Integers, planes: Floats, complete: float) -> AlignedSteps:
@@ -282,7 +287,7 @@ class StepTable:
         return AlignedSteps(tuple(subjects), columns + self.base, ends, phases, meets)
 
     def _ends(self, subjects: Sequence[str], columns: Integers) -> NDArray[np.float64]:
-        """Return (k,) ends of the first subject that has any, interpolated where it has not reported."""
+        """Return (k,) ends of the first subject with any, interpolated where it has not reported."""
         for position in self._positions(subjects):
             ends = self._end[position, columns]
             is_known = np.isfinite(ends)
@@ -306,7 +311,7 @@ class StepTable:
                 plane[columns] = values if selected is None else values[selected]
 
     def _write_all(self) -> None:
-        """Write the batches since the last read together: one by one, a thousand tasks take several times as long."""
+        """Write the batches since the last read together: one by one takes several times as long for many tasks."""
         if not self._unwritten:
             return
         added, self._unwritten = self._unwritten, []
@@ -343,7 +348,7 @@ class StepTable:
     def _reset(self, generation: int) -> None:
         """Forget all steps: a new attempt, or a new process in it, numbers its collectives anew.
 
-        So older steps are not aligned with it.
+        Older steps cannot be aligned with these.
         """
         is_generation, self.generation = generation > self.generation, generation
         self.resets += 1
@@ -362,7 +367,7 @@ class StepTable:
         return self._rows[subject]
 
     def _remember(self, row: _SubjectRow, batch: StepBatch, last: int, index: int) -> None:
-        """Note the newest step of a batch: its sequence `last`, at `index` of the batch."""
+        """Take in the newest step of a batch: its sequence `last`, at `index` of the batch."""
         if last > row.newest:
             if row.newest < 0:
                 self._subjects = None
@@ -385,7 +390,7 @@ class StepTable:
         self._move(base, min(limit, max(self.fewest, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
-        """Return the first collective within `keep` seconds of the newest, of the subject that is furthest."""
+        """Return the first collective within `keep` seconds of the newest, by the subject that is ahead."""
         leader = max(self._rows.values(), key=lambda row: row.newest, default=None)
         if leader is None or leader.newest < 0:
             return self.base
@@ -433,7 +438,7 @@ def _ascends(sequence: Integers) -> bool:
 def _sample(count: int) -> Integers:
     """Return (<= SAMPLE,) indices below `count`, spread evenly but at no fixed distance.
 
-    At a fixed distance, work that recurs every so many steps would be in all of the sample or in none of it.
+    At a fixed distance, periodic work of that period would be in all of the sample or in none of it.
     """
     if count <= SAMPLE:
         return np.arange(count)

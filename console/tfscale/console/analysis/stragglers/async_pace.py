@@ -1,14 +1,14 @@
 """Stragglers among workers that meet in no collective: those of ParameterServerStrategy, each at its own pace.
 
-No collective aligns their steps. The rule compares the time that a worker takes by itself for a step (update + input +
-compute; in `host` it waits for the chief's next function) with that of its peers in the same stretch of time: the chief
-reports all workers, on one clock. The conditions are those of the straggler rule; but no worker waits for the slow one,
-so that it costs the cluster only its own share of the steps.
+No collective aligns their steps. The rule compares a worker's own time for a step (update + input + compute; in `host`
+it waits for the chief's next function) with that of its peers in the same stretch of time: the chief reports all
+workers, on one clock. The conditions are those of the straggler rule; but no worker waits for the slow one, so that it
+costs the cluster only its own share of the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ OWN = (PHASES.index("update"), PHASES.index("input"), PHASES.index("compute"))
 
 
 class Pace(NamedTuple):
-    """k steps of one worker of which every phase is known, in order of time."""
+    """k steps of one worker with known phases, in order of time."""
 
     end: Floats
     """(k,) Unix seconds."""
@@ -65,14 +65,14 @@ class Pace(NamedTuple):
 
 
 PacesSince = Callable[[float], Sequence[Pace]]
-"""Function of a time in Unix seconds: each worker's kept steps that ended after it."""
+"""Function of a time in Unix seconds: each worker's kept steps that ended after the time."""
 
 
 class PaceBlocks(Blocks):
     """Blocks of time in each of which every worker ended a step at least; quick workers ended several."""
 
-    def __init__(self, subjects: tuple[str, ...], window: float, begin: float) -> None:
-        super().__init__(subjects, window)
+    def __init__(self, subjects: tuple[str, ...], window: float, begin: float, cut: Collection[str] = ()) -> None:
+        super().__init__(subjects, window, cut)
         self.until = begin
         """Unix seconds up to which all steps are in a block."""
         self._steps = self._series()
@@ -83,11 +83,11 @@ class PaceBlocks(Blocks):
         return self._steps.rows
 
     def part(self, column: int) -> float:
-        """Return the share of the worker's time spent at work; only this share shrinks with a faster worker."""
+        """Return the share of the worker's time at work; only this share shrinks with a faster worker."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.steps[-WINDOW:, column]))
 
     def append_paces(self, paces: Sequence[Pace]) -> None:
-        """Append the workers' steps after `until`, up to the newest time that all of them have reported."""
+        """Append the workers' steps after `until`, up to the newest time that all workers have reported."""
         horizon = min(float(pace.end[-1]) if len(pace.end) else -np.inf for pace in paces)
         while (edge := self._edge(paces, horizon)) is not None:
             self._add([pace.within(self.until, edge) for pace in paces], edge)
@@ -129,16 +129,24 @@ class PaceWatch(SubjectWatch[PaceBlocks]):
         blocks = self._kept(subjects)
         return -np.inf if blocks is None else blocks.until
 
-    def diagnose(self, subjects: tuple[str, ...], fresh: Sequence[Pace], paces_since: PacesSince) -> list[Diagnosis]:
+    def diagnose(
+        self,
+        subjects: tuple[str, ...],
+        fresh: Sequence[Pace],
+        paces_since: PacesSince,
+        is_cut: Callable[[str], bool] = lambda _: False,
+    ) -> list[Diagnosis]:
         """Return the open stragglers among these workers.
 
-        `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again.
+        `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again;
+        `is_cut` decides of a worker whether older steps are not kept.
         """
         self.named.suspect = None
         if len(fresh) >= 2 and all(len(pace.end) for pace in fresh):
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in fresh)
-                self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
+                cut = [*filter(is_cut, subjects)]
+                self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin, cut)
             self._blocks.append_paces(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self.named.judge(
@@ -149,7 +157,7 @@ class PaceWatch(SubjectWatch[PaceBlocks]):
 
 
 def pace_figures(paces: Sequence[Pace], culprits: Sequence[int]) -> list[StragglerFigures]:
-    """Measure the workers in these columns over the steps of all of them (one that is no culprit, a step of each)."""
+    """Measure the workers in these columns over a window with at least one step of each other worker."""
     own = np.array([np.median(pace.own) for pace in paces])
     steps = np.array([[np.median(pace.step) for pace in paces]])
     phases = np.array([np.median(pace.phases, axis=1) for pace in paces])
@@ -171,7 +179,7 @@ def pace_figures(paces: Sequence[Pace], culprits: Sequence[int]) -> list[Straggl
 
 
 def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
-    """Return the steps of all workers with the culprits at the median pace of their peers, over those they make; >= 1.
+    """Return the steps of all workers with the culprits at their peers' median pace, over the present steps; >= 1.
 
     `steps` are (N, n) seconds from step to step, `culprits` columns of it.
     """
@@ -185,7 +193,7 @@ def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
 
 
 def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequence[Pace]) -> list[ReportedStraggler]:
-    """Measure the stragglers over these steps, and describe all; empty where some worker has none."""
+    """Measure the stragglers over these steps, and describe all; empty where a worker has no step."""
     if not all(len(pace.end) for pace in paces):
         return []
     measured = pace_figures(paces, [verdict.column for verdict in verdicts])

@@ -24,11 +24,11 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import StepBatch
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
-"""Distance to the newest step, in steps of its own, beyond which a worker is not waited for: frames come once
-a second, so that several are missing, and a worker whose steps take seconds is given five of them."""
+"""Distance to the newest step, in own steps, beyond which a worker is not waited for. Frames come once a second, so
+beyond it several are missing; a worker whose steps take seconds is given five of them."""
 STALE_SECONDS, STALE_STEPS = 10.0, 20
-"""Newest steps over which staleness is told: the longer of these two, the steps those of the slowest: fewer
-updates make a mean that jumps, more tell of a time that is over."""
+"""Newest steps over which staleness is told: the longer of both, in steps of the slowest. Fewer updates make a mean
+that jumps, more include a time that is over."""
 ROWS = 60
 """Newest steps of each worker in the window: three times the 20 that a window has at least."""
 CELLS = 4096
@@ -57,10 +57,17 @@ class AsynchronousWorkers:
         return bool(self._tables)
 
     def add(self, batch: StepBatch) -> None:
-        """Take in a batch in which a task reports the steps of another one."""
+        """Take in a batch in which one task reports another's steps."""
         if len(batch.sequence):
             self._tables.setdefault(batch.subject, StepTable(cells=CELLS)).add(batch)
             self._reporters[batch.subject] = batch.reporter
+
+    def follow_clock(self, task: str, seconds: float) -> None:
+        """Move the steps that a task has reported whose host's clock was set, and forget what is known of the pace."""
+        told = {subject for subject, reporter in self._reporters.items() if reporter.partition("/")[0] == task}
+        for subject in told & self._tables.keys():
+            self._tables[subject].move(subject, seconds)
+        self.watch.restart(told)
 
     @property
     def figures(self) -> Mapping[str, StragglerFigures]:
@@ -69,17 +76,17 @@ class AsynchronousWorkers:
 
     @property
     def short_history(self) -> ShortHistory | None:
-        """The history while it is too short to name anybody; None where it is not, or where nobody has a peer."""
+        """History while it is too short to name anybody; None once it is long enough, or where nobody has a peer."""
         return self.watch.short_history if len(self._ends) > 1 else None
 
     @property
     def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
-        """The steps of one worker, which stand for the time of the run: (table, subjects, name of their numbering)."""
+        """Steps of one worker, which stand for the time of the run: (table, subjects, name of their numbering)."""
         one = self._counted
         return (StepTable(), (), "") if one is None else (self._tables[one], (one,), one)
 
     def judge(self, tasks: Mapping[str, ObservedTask]) -> None:
-        """Compare the paces of the workers that run, and find the stragglers among them."""
+        """Compare the paces of the running workers, and find the stragglers among them."""
         running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
         reporting = tuple(sorted(_still_reporting(recent), key=subject_order))
@@ -89,7 +96,13 @@ class AsynchronousWorkers:
         since = self.watch.follow(reporting)
         paces = self._paces_since(reporting, since)
         self.window = self._side_by_side(reporting)
-        self.diagnoses = self.watch.diagnose(reporting, paces, lambda at: self._paces_since(reporting, at))
+        self.diagnoses = self.watch.diagnose(
+            reporting, paces, lambda at: self._paces_since(reporting, at), self._is_cut
+        )
+
+    def _is_cut(self, subject: str) -> bool:
+        """Decide whether the worker made steps before those that are kept."""
+        return (self._tables[subject].oldest() or 0) > WARM_UP_STEPS
 
     def _paces_since(self, subjects: tuple[str, ...], at: float) -> list[Pace]:
         return [Pace.of(*self._tables[subject].since(subject, at, WARM_UP_STEPS)) for subject in subjects]
@@ -126,7 +139,7 @@ class AsynchronousWorkers:
         return self.watch.named.slowdown if len(self.window) else None
 
     def summaries(self) -> dict[str, SubjectSummary]:
-        """Return a summary of each worker's steps; its ratio compares the time that the worker takes by itself."""
+        """Return a summary of each worker's steps; its ratio compares the worker's own time for a step."""
         result: dict[str, SubjectSummary] = {}
         for subject, table in self._tables.items():
             steps = max(STEPS, len(self._ends.get(subject, ())))
@@ -183,7 +196,7 @@ class AsynchronousWorkers:
 
 
 def _still_reporting(recent: Mapping[str, Floats]) -> list[str]:
-    """Return the workers whose steps still arrive, from (k,) ends of the newest steps of each worker."""
+    """Return the workers whose steps still arrive, by (k,) ends of the newest steps of each worker."""
     newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
     leader = max(newest.values(), default=0.0)
     return [subject for subject, at in newest.items() if leader - at <= _patience(recent[subject])]

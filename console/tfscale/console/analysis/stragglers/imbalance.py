@@ -1,7 +1,7 @@
 """Imbalance: the slowest subject of each step costs much, and no subject is slow throughout.
 
-Cost, phase, and whose the lost time is, are measured over the same three windows, anew each second. That it is not
-always the same subject is said only where the shares of the lost time show it.
+Cost, phase and shares of the lost time are measured over the same three windows, anew each second. A sentence says that
+the slowest subject changes only where these shares show it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _WINDOWS = 3
 _MAJORITY = 0.5
 """Share of the lost time that a phase must hold to be named."""
 _MOSTLY = 2 / 3
-"""Share of the lost time from which on one subject is behind it: twice what all others lose together."""
+"""Share of the lost time from which on it is one subject's: twice what all others lose together."""
 _EVEN = 0.65
 """Largest share of the lost time that one of two subjects has while the slowest subject changes; of n subjects, 2/n."""
 
 
 class LostTime(NamedTuple):
-    """Time that the slowest subject of each step loses for all, over some steps."""
+    """Time that the slowest subject of each step costs all, over some steps."""
 
     phase: str | None
     """The phase with most of the imbalance; None where no phase has half of it."""
@@ -46,12 +46,12 @@ class LostTime(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """True where it is shown that the slowest is not always the same one."""
+        """True where the shares show that the slowest subject changes."""
         return self.subject_share <= min(_EVEN, 2 / self.subjects)
 
     @property
     def may_be_nothing(self) -> bool:
-        """True where one subject's data come last: the others wait for it, and their own may come no earlier."""
+        """True where one subject's data come last: the others wait for it, and their own data may come no earlier."""
         return self.phase == "input" and self.subject_share >= _MOSTLY
 
 
@@ -62,10 +62,10 @@ class ImbalanceWatch:
     diagnosis: Diagnosis | None = None
     """The open imbalance, None while there is none."""
     _since: float = 0.0
-    """End of the newest straggler, Unix seconds: what it cost is no imbalance."""
+    """End of the newest straggler, Unix seconds: its cost is no imbalance."""
 
     def interrupt(self, at: float) -> None:
-        """End it: up to `at`, Unix seconds, a straggler explains what is lost."""
+        """End the imbalance: up to `at`, Unix seconds, a straggler explains the loss."""
         self.diagnosis, self._since = None, at
 
     def judge(self, blocks: Blocks, steps_since: Callable[[float], AlignedSteps]) -> None:
@@ -83,14 +83,14 @@ class ImbalanceWatch:
 
 
 def lasting_imbalance(spread: Floats) -> float:
-    """Return the share of the step that its slowest subject costs, least of the last windows, of (N,) such shares."""
+    """Return the share of the step that its slowest subject costs: the least of the last windows of (N,) shares."""
     if len(spread) < _WINDOWS * WINDOW:
         return 0.0
     return float(np.median(spread[-_WINDOWS * WINDOW :].reshape(_WINDOWS, WINDOW), axis=1).min())
 
 
 def lost_time(steps: AlignedSteps) -> LostTime | None:
-    """Return in which phase, and by whom, the slowest of each step loses most; None where there are no steps."""
+    """Return in which phase, and by which subject, each step's slowest loses most; None without steps."""
     complete = impute(steps)
     if len(complete) == 0 or len(complete.subjects) < 2:
         return None

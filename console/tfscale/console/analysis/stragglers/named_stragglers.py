@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,12 +14,12 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 @dataclass(frozen=True, slots=True)
 class ReportedStraggler:
-    """A straggler's diagnosis, and the figures from which every number of it comes."""
+    """A straggler's diagnosis, and the figures behind all its numbers."""
 
     diagnosis: Diagnosis
     figures: StragglerFigures
     is_alone: bool = True
-    """False where its data come late, and nothing shows that the others' would come earlier: it is not named then."""
+    """False where its data come late, and nothing shows that the others' would come earlier: then it is not named."""
 
 
 Report = Callable[[Sequence[Verdict]], Sequence[ReportedStraggler]]
@@ -38,11 +39,13 @@ class NamedStragglers:
 
     rule: Rule
     recovered: dict[str, float] = field(default_factory=dict)
-    """Unix seconds since which each straggler that ended in the newest evaluation is as fast as its peers."""
+    """Unix seconds since which each straggler that has just ended is as fast as its peers."""
     suspect: Suspect | None = None
     """The subject that looks slow while no straggler is named."""
     late: tuple[str, ...] = ()
-    """Subjects whose data come last, and which are not named: the others' input may be as slow."""
+    """Subjects whose data come last, but which are not named, because the others' input may be as slow."""
+    resumed: float = -math.inf
+    """End of the newest standstill, Unix seconds: an older straggler is measured anew since then."""
     _named: dict[str, _Named] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
@@ -66,15 +69,15 @@ class NamedStragglers:
         return max((figures.slowdown for figures in self.figures.values()), default=1.0)
 
     def drop(self, subjects: set[str]) -> None:
-        """Forget these subjects, and who looked slow."""
+        """Forget these subjects, and the suspect."""
         self.suspect, self.late = None, ()
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 
     def judge(self, blocks: Blocks, report: Report) -> None:
         """Judge the blocks, and `report` all stragglers anew, over the steps since the newest onset.
 
-        A subject is not named while those steps contradict the blocks: work that moves from worker to worker can keep
-        the beat of the blocks.
+        A subject is not named while those steps contradict the blocks: work that moves from worker to worker with the
+        period of a block looks as if one worker were slow.
         """
         self._end_recovered(blocks)
         fresh = {blocks.subjects[verdict.column]: verdict for verdict in judge(blocks, self.rule)}
@@ -111,11 +114,22 @@ class NamedStragglers:
     ) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
         columns = {subject: column for column, subject in enumerate(blocks.subjects) if subject not in hidden}
-        present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
+        now = float(blocks.end[-1])
+        present = [
+            replace(self._since_resumed(verdict, now), column=columns[name])
+            for name, verdict in verdicts.items()
+            if name in columns
+        ]
         present.sort(key=lambda verdict: verdict.column)
         if not present:
             return {}
         return {straggler.diagnosis.subject: straggler for straggler in report(present)}
+
+    def _since_resumed(self, verdict: Verdict, now: float) -> Verdict:
+        """Return the verdict with the steps after the newest standstill alone, which is no slowness."""
+        # A time after `now` is from before the clock was set back.
+        is_before = verdict.begin < self.resumed <= now
+        return replace(verdict, begin=self.resumed, began_earlier=False) if is_before else verdict
 
     def _end_recovered(self, blocks: Blocks) -> None:
         self.recovered = {}

@@ -1,6 +1,6 @@
 """Noise: how far the middle of a window deviates by chance, where neighbouring steps resemble each other.
 
-Host noise lasts for seconds, so that a thousand quick steps may be worth a handful of independent ones. The spread is
+Host noise lasts for seconds, so that a thousand quick steps may count as a handful of independent ones. The spread is
 measured on either side of the slowdown's onset, and carried over to the window by the formula of a first-order
 autoregression, at several block sizes; the largest of the errors counts.
 """
@@ -15,20 +15,22 @@ import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 
 _FEWEST = 24
-"""Blocks that a coarser block size must leave (chosen: fewer of one subject give no estimate of the spread)."""
+"""Blocks that a coarser block size must leave: fewer blocks of one subject give no estimate of the spread, and more
+would leave out the coarse sizes, which show slow noise."""
 _FEWEST_EACH, _FEWEST_OF_ALL = 6, 96
-"""Blocks that it must leave at least, of each subject and of all together, where many show the noise: an estimate from
-fewer blocks is off by more than a tenth, and the margins that are made of it are as well."""
+"""Least blocks of a coarser size, of each subject and of all together, where many show the noise: an estimate from
+fewer blocks is off by more than a tenth, and so are the margins."""
 _LITTLE_SKEW = 0.01
 """Skewness up to which a distribution is taken for normal."""
 _TRIMMED = 1.03
-"""Standard error of the mean of the middle three fifths over that of the mean of all."""
+"""Ratio of the standard error of the mean of the middle three fifths to that of the mean of all values."""
 _LARGEST_MEMORY = 0.98
 """Bound on the estimated correlation: at 1 the variance of the mean would not fall with more values at all."""
 _OUTLIER = 4 * 1.4826
 """Median absolute deviations, four standard deviations of a normal distribution, to which outliers are pulled in."""
 _RARE = 0.02
-"""Share of the blocks that may be outliers (chosen: of 20 blocks, one)."""
+"""Share of the blocks that may be outliers: of 20 blocks, one. With more, a stall in every tenth block would not
+count as noise; with less, a single odd block would widen every margin."""
 
 
 def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
@@ -67,7 +69,7 @@ def _standard_error(sides: tuple[Floats, Floats], length: int) -> tuple[Floats, 
 
 
 def _is_enough(blocks: int, series: int) -> bool:
-    """Decide whether so many blocks of so many independent subjects show how far noise wanders."""
+    """Decide whether `blocks` blocks of `series` independent subjects show how far noise wanders."""
     return blocks >= _FEWEST or (blocks >= _FEWEST_EACH and blocks * series >= _FEWEST_OF_ALL)
 
 
@@ -80,8 +82,8 @@ def quantile(chance: float, freedom: float) -> float:
 def _skewness(sides: tuple[Floats, Floats]) -> float:
     """Return the skewness of the blocks around their means on either side of the onset, pooled; at least 0.
 
-    Stalls and bursts make a few blocks much longer and none much shorter: windows that have several of them by chance
-    are more frequent than a normal distribution has them.
+    Stalls and bursts make a few blocks much longer and none much shorter: by chance, windows with several of them are
+    more frequent than in a normal distribution.
     """
     parts = [side for side in sides if len(side) >= 3]
     if not parts:
@@ -91,7 +93,7 @@ def _skewness(sides: tuple[Floats, Floats]) -> float:
 
 
 def _skewed(normal: float, skew: float) -> float:
-    """Return the quantile of a gamma distribution that is as rare as `normal` of the normal one (Wilson, Hilferty)."""
+    """Return the quantile of a gamma distribution as rare as `normal` in the normal one (Wilson, Hilferty)."""
     if skew < _LITTLE_SKEW:
         return normal
     return 2 / skew * ((1 + skew * normal / 6 - skew**2 / 36) ** 3 - 1)
@@ -116,8 +118,8 @@ def _autoregressive(parts: list[Floats], length: float) -> tuple[Floats, float]:
 def _memory(correlation: float, count: int, series: int) -> float:
     """Return a cautious estimate of the autoregression from the correlation of neighbours.
 
-    Kendall's correction for the bias of short series, and one standard error on top; two for a single series. The
-    levels of a block sum to about 0 over the subjects, so that one of `series` depends on the others.
+    It includes Kendall's correction for the bias of short series, and one standard error on top; two for a single
+    series. The levels of a block sum to about 0 over the subjects, so that one of `series` depends on the others.
     """
     unbiased = min(max(0.0, (correlation * count + 1) / (count - 3)), _LARGEST_MEMORY)
     independent = max(1, series - 1)
@@ -139,7 +141,7 @@ def _mean_squares(differences: Floats) -> Floats:
 def _without_outliers(values: Floats) -> Floats:
     """Pull rare outliers in to four robust standard deviations: single blocks far out hardly move a window's middle.
 
-    What is far out more often than that, as stalls in one step of seven, does move it, and stays as it is.
+    Frequent outliers, such as stalls in one step of seven, do move it, and stay unchanged.
     """
     if len(values) == 0:
         return values
@@ -151,9 +153,9 @@ def _without_outliers(values: Floats) -> Floats:
 
 
 def difference(levels: Floats, error: float) -> float:
-    """Return how far apart subjects are for good: half the distance of their quartiles, without chance.
+    """Return the lasting difference between subjects: half the distance of their quartiles, without chance.
 
-    `levels` is (N, n), and `error` the standard error of a mean over all N. Two kinds of hardware are that far from the
+    `levels` is (N, n), and `error` the standard error of a mean over all N. Two kinds of hardware are this far from the
     middle between them.
     """
     low, high = np.quantile(levels.mean(axis=0), (0.25, 0.75))
@@ -161,28 +163,28 @@ def difference(levels: Floats, error: float) -> float:
 
 
 class Spells(NamedTuple):
-    """Slowness of subjects that passed by itself: how long noise lasts here."""
+    """Slowness that passed by itself: the length of noise here."""
 
     longest: int
-    """Blocks of the longest one."""
+    """Blocks of the longest spell."""
     passed: int
     """Number of spells that have passed."""
     mean: float
     """Mean length of a spell in blocks; a spell that still lasts counts with its length so far."""
 
     def as_rare(self, exposure: float, chance: float) -> float:
-        """Return for how many blocks one lasts with this chance within so many blocks of all subjects.
+        """Return how many blocks a spell lasts with this chance, within `exposure` blocks of all subjects.
 
-        As of an exponential distribution: what is taken for noise has no memory.
+        The lengths are taken as exponentially distributed: noise has no memory.
         """
         return self.mean * math.log(max(1.0, self.passed / exposure / chance)) if self.passed else 0.0
 
 
 def spells(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> Spells:
-    """Return the spells that subjects were above the threshold.
+    """Return the spells in which subjects were above the threshold.
 
-    `column` counts up to its `onset` only, and the others up to the spell that they are in now: what has not passed
-    may be a slowdown as well. Spells of `ignore` blocks and more are left out: they were real slowdowns.
+    `column` counts up to its `onset` only, the other columns up to their present spell, which may be a slowdown as
+    well. Spells of `ignore` blocks and more are left out: they were real slowdowns.
     """
     above = levels > threshold
     above[onset:, column] = False

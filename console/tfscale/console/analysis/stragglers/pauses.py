@@ -1,7 +1,7 @@
-"""Pauses of one subject that come again and again: it is as fast as its peers in nearly all steps, and costs much.
+"""Recurring pauses of one subject: it is as fast as its peers in nearly all steps, and costs much.
 
-Medians do not show them, and each is too short to be a stillness of the cluster. A pause lies within a step, or is an
-activity between two: the probe leaves long times in which a task does something else out of its steps.
+Medians do not show pauses, and each is too short to be a stillness of the cluster. A pause lies within a step, or is an
+activity between two steps: the probe leaves a task's long activities out of its steps.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ from tfscale.core.records.step_batch import LAG_PHASES
 from tfscale.core.text import clock, duration
 
 _SECONDS, _STEPS = 0.5, 3.0
-"""Seconds, and multiple of the usual step, by which one is later than the next one in a pause: shorter ones
-are noise of hosts, or count as slowness; a pause of half a second is felt by whoever watches the rate."""
+"""Seconds, and multiple of the usual step, by which a pausing subject is later than the next: shorter pauses are
+noise of hosts, or count as slowness; a pause of half a second is felt by anybody who watches the rate."""
 _WINDOW, _FEWEST = 120.0, 3
-"""Seconds over which pauses are counted, and how many it takes (chosen: two have one distance, and no rhythm)."""
+"""Seconds over which pauses are counted, and their least number: two pauses have one distance, and no rhythm, and a
+fourth would delay the finding by another period."""
 _COST_ON, _COST_OFF = 0.05, 0.03
 """Shares of the time from which on pauses are told, and below which they are over: a checkpoint of 2 s in a minute
 costs 3 % and is as it should be."""
 _SERIOUS = 0.2
+"""Share of the time from which on pauses are serious, near the quarter that a serious straggler costs."""
 _OVERDUE = 2.0
-"""Multiple of the longest distance between two pauses after which they are over: the next one is overdue."""
+"""Multiple of the longest distance between two pauses after which they are over: the next pause is overdue."""
 _SETTLE, _FORGET = 3.0, 15.0
-"""Seconds after its end in which others may report an activity at the same time, and after which it is forgotten."""
+"""Seconds after a pause's end in which others may report an activity at the same time, and after which it is
+forgotten."""
 _IN_STEP = {"idle": "host", "compile": "compute"}
 """Phase of which an activity is a part."""
 _WHERE = {
@@ -48,19 +51,19 @@ _WHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One time in which all others waited for a single subject."""
+    """Time in which all others waited for a single subject."""
 
     at: float
-    """Its end, Unix seconds."""
+    """End of the pause, Unix seconds."""
     seconds: float
-    """Time by which the subject was later than the next one: what the pause cost all."""
+    """Time by which the subject was later than the next: the cost of the pause to all."""
     where: str
     """A phase, `checkpoint` or `evaluation`."""
 
 
 @dataclass(slots=True)
 class _Activity:
-    """A time in which a task did something else than a step."""
+    """Time in which a task did something else than steps."""
 
     where: str
     end: float | None = None
@@ -75,7 +78,7 @@ class PauseWatch:
     _activities: dict[tuple[str, float], _Activity] = field(default_factory=dict)
     """Activities of the newest seconds, by task and begin."""
     _open: dict[str, float] = field(default_factory=dict)
-    """Begin of the first pause of each subject whose pauses are told, Unix seconds."""
+    """Begin of the first pause of each subject with open pauses, Unix seconds."""
     _first: float | None = None
     """End of the first step that is known, Unix seconds."""
     _newest: float = 0.0
@@ -86,7 +89,7 @@ class PauseWatch:
         self._pauses, self._open, self._activities, self._first, self._consumed = {}, {}, {}, None, -1
 
     def count(self, fresh: AlignedSteps) -> None:
-        """Take in steps; those that are known already are left out."""
+        """Take in steps; known steps are left out."""
         fresh = fresh.after(self._consumed)
         if len(fresh) == 0 or len(fresh.subjects) < 2:
             return
@@ -100,7 +103,7 @@ class PauseWatch:
                 pauses.popleft()
 
     def note_activities(self, task: str, activities: Iterable[Activity]) -> None:
-        """Take in what a task has done, or does, in place of steps."""
+        """Take in a task's activities, past and present."""
         for activity in activities:
             if activity.end is None or activity.end - activity.begin >= _SECONDS:
                 where = _IN_STEP.get(activity.kind.value, activity.kind.value)
@@ -111,7 +114,7 @@ class PauseWatch:
                 self._activities.pop((task, activity.begin), None)
 
     def _between_steps(self) -> Iterator[tuple[str, Pause]]:
-        """Yield the activities that one task alone had, each once it has ended some seconds ago."""
+        """Yield the activities of a single task, each some seconds after its end."""
         settled = [
             (task, begin, activity)
             for (task, begin), activity in self._activities.items()
@@ -128,7 +131,7 @@ class PauseWatch:
         self._activities = {key: each for key, each in self._activities.items() if each.end is None or each.end > old}
 
     def diagnose(self, stragglers: Container[str]) -> list[Diagnosis]:
-        """Return the subjects, but for the `stragglers`, whose pauses cost much now."""
+        """Return the subjects, except `stragglers`, whose pauses cost much now."""
         costs = {
             subject: cost for subject in self._pauses if (cost := self._cost(subject)) and subject not in stragglers
         }
@@ -136,7 +139,7 @@ class PauseWatch:
         return [self._describe(subject, cost) for subject, cost in costs.items()]
 
     def _cost(self, subject: str) -> float | None:
-        """Return the share of the newest time that a subject's pauses cost; None where they are not told."""
+        """Return the share of the newest time that a subject's pauses cost; None where too low."""
         pauses = self._pauses[subject]
         if len(pauses) < _FEWEST or self._first is None:
             return None

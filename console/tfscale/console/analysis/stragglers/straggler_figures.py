@@ -1,8 +1,8 @@
-"""Figures of stragglers, all of them measured over the same steps: those since the newest of their onsets.
+"""Figures of stragglers, all measured over the same steps: those since the newest of their onsets.
 
-A sentence about a straggler and its cause take every number from here: a ratio of one window next to an excess of
-another one would contradict each other as soon as the slowdown changes or ends. What several cost is one number:
-repairing one of two that are equally slow gains nothing.
+A straggler's sentence and cause take every number from here: a ratio of one window beside an excess of another would
+contradict each other when the slowdown changes or ends. Several stragglers have one cost: repairing one of two that are
+equally slow gains nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tfscale.console.analysis.steps.phases import longest_lag, medians, transfer
 from tfscale.core.records.step_batch import LAG_PHASES
 
 _SAYS_MUCH = 10.0
-"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for
-them, such as 0.01 ms, and its factor says nothing."""
+"""Largest factor over the peers' time in a phase that a sentence quotes: a larger factor means that the peers' time
+is next to nothing, such as 0.01 ms, and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerFigures:
-    """Comparison of a straggler with its peers, those not named, in means over one window of steps.
+    """Comparison of a straggler with its unnamed peers, in means over one window of steps.
 
-    Of a slowness that is in some of the steps medians show nothing, or all.
+    A slowness in only some steps would be invisible, or complete, in medians.
     """
 
     ratio: float
     """Its lag over the median lag of its peers."""
     phase: str
-    """The phase in which it exceeds its peers most."""
+    """Phase with the largest excess over its peers."""
     excess: Mapping[str, float]
     """Seconds a step beyond its peers, by phase of the lag."""
     own: Mapping[str, float]
@@ -55,13 +55,13 @@ class StragglerFigures:
 
     @property
     def phase_ratio(self) -> float | None:
-        """Its time in its `phase` over that of its peers, the factor of all sentences; None where it says nothing."""
+        """Straggler's time in its `phase` over its peers', the factor of all sentences; None where it is too large."""
         own = self.own[self.phase]
         return own / self.peers if own < _SAYS_MUCH * self.peers else None
 
 
 def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[StragglerFigures]:
-    """Measure the subjects in these columns over `steps` (a subject that is none of them, at least one step)."""
+    """Measure the subjects in these columns over `steps`; subjects outside them have at least one step."""
     lag, own_phases = steps.lag, steps.phases[:-1]
     peers = even_sample([column for column in range(lag.shape[1]) if column not in culprits])
     usual = medians(lag[:, peers], axis=1)

@@ -24,50 +24,52 @@ from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.stragglers.noise import difference, margin, spells, standard_error
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
-"""Lengths of the windows that are tried, in blocks; fewer than 20 only where a block of one step takes longer."""
+"""Lengths of the tried windows, in blocks; fewer than 20 only where a block of one step takes longer."""
 FEW = 3
-"""Workers up to which one noisy host is half or all of what defines the usual lag."""
+"""Workers up to which one noisy host is half or all of the data behind the usual lag."""
 MOST_PATIENCE = 4
-"""Windows after which a slowdown is no burst of noise, whatever bursts were seen before: with less a
-long burst of another tenant names its worker, with more a real straggler among noisy hosts is named later."""
+"""Windows after which a slowdown is no burst of noise, whatever bursts came before. With less a long burst of
+another tenant names its worker, with more a real straggler among noisy hosts is named later."""
 NEWEST = 6
-"""Newest blocks that must not contradict a slowdown: 1.5 s, 3 s among few, or 6 steps (chosen: a burst of a second or
-two at one of the peers ends no straggler)."""
+"""Newest blocks that must not contradict a slowdown: 1.5 s, 3 s among few, or 6 steps. Fewer would end a straggler
+at a peer's burst of a second or two, more would keep a name after the slowdown."""
 _DROP = 4.0
-"""Standard errors by which a straggler's level must have dropped for it to end before a whole window shows it (chosen:
-by chance once in 30,000 evaluations)."""
+"""Standard errors by which a straggler's level must have dropped to end before a whole window shows it: by chance
+once in 30,000 evaluations. With less noise would end it, with more it outlives its slowdown."""
 _SETTLED, _SETTLED_OF_TWO = 60.0, 120.0
-"""Seconds of history that show how far noise wanders, of many and of two subjects (chosen: noise of real hosts lasts
-for 10 s, and more subjects show more of it in the same time)."""
+"""Seconds of history that show how far noise wanders, of many and of two subjects. Noise of real hosts lasts for 10
+s, and more subjects show more of it in the same time; with less such noise gets a name, with more a straggler is
+named later."""
 _BURSTS_AN_HOUR = 1.0
-"""Bursts of noise in an hour, of all subjects together, that last longer than a slowness must to be none: an
-operator can bear one wrong name in an hour, and hardly more."""
+"""Bursts of noise in an hour, of all subjects together, that may outlast the limit of a slowness: an operator can
+bear one wrong name in an hour, and hardly more."""
 _EXPOSED = 120.0
-"""Seconds, summed over the subjects, in which bursts of noise would have been seen (chosen: the bursts of other tenants
-in scripts/bench/detectors take a host once in 100 s)."""
+"""Seconds, summed over the subjects, in which bursts of noise would have been seen: bursts of other tenants in
+scripts/bench/detectors take a host once in 100 s. With less they would get a name, with more names come later."""
 _UNEXPOSED_PATIENCE = 10.0
-"""Seconds that a slowness must have lasted before that (chosen: such bursts last for some)."""
+"""Seconds that a slowness must last before noise is known: such bursts last for some, and more would delay every
+name."""
 _CLEAR = 2.0
-"""Factor over what the noise of the others reaches by chance from which on slowness is no part of it:
-with 1 the largest of many normal values would be named."""
+"""Factor over the others' noise from which on slowness is no part of the noise: with 1 the largest of many normal
+values would be named."""
 _USUAL = 80
-"""Blocks before the drop, at most, from which the level and the noise of a straggler are estimated:
-more would mix in a level from before, fewer make the estimate noise."""
+"""Most blocks before the drop from which a straggler's level and noise are estimated: more would mix in an earlier
+level, fewer make the estimate noise."""
 _SUSPECT_LENGTHS = (10, 20, 40, 80, 160)
-"""Lengths of the windows over which somebody may look slow, in blocks."""
+"""Lengths of the windows over which a subject may look slow, in blocks."""
 _SUSPECT_SECONDS = 3.0
-"""Seconds for which a suspect has looked slow: shorter bursts come every minute, and who is named in grey a moment
-before the diagnosis has little time to be of use."""
+"""Seconds for which a suspect has looked slow: shorter bursts come every minute, and a name just before the
+diagnosis would be of little use."""
 _SUSPECT_CHANCE = 2e-4
-"""Probability of a suspect in one evaluation of a cluster whose noise is as estimated, 4 times that of a name. With
+"""Probability of a suspect in one evaluation of a cluster with the estimated noise, 4 times that of a name. With
 1e-3 noise that drifts showed one in one of four starts, now in one of thirty (scripts/bench/detectors/suspects.py)."""
 _SUSPECT_HISTORY = 20.0
-"""Seconds of history without which nobody less than twice as slow is a suspect (the same measurement)."""
+"""Seconds of history without which no subject below twice the time is a suspect (the same measurement)."""
 _ENOUGH_TO_DIFFER = 5
-"""Other workers from which on they show whether the cluster has hardware of several kinds: two
-pairs and one more; among fewer each may be its own kind."""
+"""Other workers from which on they show whether the cluster has several kinds of hardware: two pairs and one more;
+among fewer each may be its own kind."""
 POOL = 48
-"""Other workers, at most, from which the noise of a cluster is estimated: more change no digit of it, and take time."""
+"""Most other workers from which the noise of a cluster is estimated: more change no digit of it, and take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,28 +88,31 @@ class Rule:
     """Highest threshold for few workers, where it rises with the noise: with equal programs beside them for minutes,
     programs were 1.11 and 1.14 times as slow as an equal one, but unevenly."""
     off: float = 1.04
-    """The r below which a straggler ends (chosen: noise between `off` and `on` must not end and begin it again)."""
+    """The r below which a straggler ends: noise between `off` and `on` must not end it and begin it again, and a
+    lower value would keep it named for less than it costs."""
     gain_on: float = 0.03
-    """Share of the step by which the worker exceeds its peers, from which on a repair is worth it: less is
-    within what one run differs from the next, and nobody replaces a host for it."""
+    """Share of the step by which the worker exceeds its peers, from which on a repair is worth it: a smaller excess
+    lies within the differences of runs, and nobody replaces a host for it."""
     gain_off: float = 0.02
     """Share of the step below which a straggler ends: below `gain_on`, so that noise at the limit ends nothing."""
     persistence: float = 0.9
     """Share of the window's tenths that must show half of the slowdown: a burst shorter than the window does not."""
     chance: float = 5e-5
-    """Probability of naming any worker wrongly in one evaluation of a cluster whose noise is as estimated.
+    """Probability of naming any worker wrongly in one evaluation of a cluster with the estimated noise.
 
     There is one evaluation a second: at the customary 0.1 % equal workers would be named every few hours. Where a step
     is longer than a block need be, there are fewer independent evaluations, and the chance is as many times larger.
-    With it 10 simulated hours of equal workers give no false name (scripts/bench/stragglers.py --equal 10)."""
+    With it 10 simulated hours of equal workers give no false name (scripts/bench/stragglers.py --equal 10).
+    """
     certain: float = 2.0
-    """The r that noise is never assumed to make of a whole window (DLRover's threshold).
+    """The r that noise is never assumed to reach over a whole window (DLRover's threshold).
 
-    The first window tells too little of the noise to bound it: after a neighbour came and went once, a worker at 6x
-    stayed unnamed for eight seconds."""
+    The first window shows too little of the noise to bound it: after a neighbour came and went once, a worker at 6x
+    stayed unnamed for eight seconds.
+    """
 
     def window(self, subjects: int) -> float:
-        """Return the seconds of a window for so many subjects."""
+        """Return the seconds of a window for `subjects` subjects."""
         return self.few_seconds if subjects <= FEW else self.seconds
 
     def threshold(self, subjects: int, noise: float) -> float:
@@ -126,19 +131,21 @@ class Verdict:
     length: int
     """Blocks of the window."""
     ratio: float
-    """The r of the window. It decides; what is reported is measured over steps (module straggler_figures)."""
+    """The r of the window, which decides; reported ratios are measured over steps (module straggler_figures)."""
     begin: float
-    """Unix seconds of the onset: what is reported is measured over the steps since then."""
+    """Unix seconds of the onset; reported numbers are measured over the steps since the onset."""
     before: float | None = None
-    """Seconds of a step before the onset; None where it is slow as long as it is known."""
+    """Seconds of a step before the onset; None without a step before it."""
+    began_earlier: bool = False
+    """True where the subject is slow from the first block on, after earlier steps that are not known."""
 
 
 class Suspect(NamedTuple):
-    """One subject that looks slow, of which the rule does not know enough to name it."""
+    """Subject that looks slow, without enough evidence to name it."""
 
     subject: str
     begin: float
-    """Unix seconds since when it looks so."""
+    """Unix seconds since which it looks slow."""
 
 
 class ShortHistory(NamedTuple):
@@ -146,11 +153,11 @@ class ShortHistory(NamedTuple):
 
     seconds: float
     steps: int | None
-    """Steps in it, where they are what is missing; None where time is."""
+    """Steps in the history, where steps are missing; None where time is."""
 
 
 def short_history(blocks: Blocks | None) -> ShortHistory | None:
-    """Return the history of subjects that are compared, None where it is long enough for a first window."""
+    """Return the history of the compared subjects, None where it is long enough for a first window."""
     if blocks is None or not len(blocks):
         return ShortHistory(0.0, None)
     if len(blocks) >= min(_lengths(blocks)):
@@ -165,7 +172,7 @@ def _lengths(blocks: Blocks) -> list[int]:
 
 
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
-    """Return the stragglers, each by the shortest window that shows it."""
+    """Return the stragglers, each by the shortest window that shows its slowness."""
     verdicts: dict[int, Verdict] = {}
     for length in _lengths(blocks):
         if length > len(blocks):
@@ -179,7 +186,7 @@ def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
 
 
 def suspect(blocks: Blocks, rule: Rule) -> Verdict | None:
-    """Return who looks slow, where the evidence points to one, but is not enough, or has not lasted, to name it.
+    """Return the suspect, where the evidence points to one subject but is too weak or too new to name it.
 
     It is slow in all but length: worth a repair, the only one, for longer than any similar slowness that passed by
     itself, and further out than the noise of this cluster often reaches.
@@ -222,7 +229,7 @@ def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict 
 
 
 def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule) -> float | None:
-    """Return since when, Unix seconds, a straggler is as fast as its peers, or not worth a repair; None: it is slow.
+    """Return the Unix seconds since which a straggler is as fast as its peers or not worth a repair; None while slow.
 
     It straggles since `begin`. A few blocks are enough where noise does not explain the drop; else `length` of them.
     """
@@ -240,7 +247,7 @@ def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule)
 
 
 def _error(values: Floats, count: int) -> float:
-    """Return the standard error of the middle of `count` blocks of noise as in (k,) `values`."""
+    """Return the standard error of the middle of `count` blocks with the noise of (k,) `values`."""
     return float(standard_error(values[:, None], count, 0)[0][0])
 
 
@@ -254,13 +261,13 @@ def _slow_columns(blocks: Blocks, length: int, rule: Rule) -> list[int]:
 
 
 def _noise(ranked: Floats) -> float:
-    """Return the median over the columns of half the range of the middle two thirds of their sorted blocks."""
+    """Return the noise of the columns: half the range of the middle two thirds of blocks, as the median of all."""
     length = len(ranked)
     return float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
 
 
 def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
-    """Decide whether a column is slow throughout rather than at times, as far as the noise of blocks lets one see."""
+    """Decide whether a column is slow throughout rather than at times, as far as the noise of blocks permits."""
     tenths = np.array([part.mean() for part in np.array_split(recent, 10)])
     shows = tenths >= max(0.0, level / 2 - noise / np.sqrt(len(recent) / 10))
     still = float(np.median(recent[-NEWEST:])) >= max(0.0, level / 2 - noise / np.sqrt(NEWEST))
@@ -270,7 +277,7 @@ def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
 def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule) -> list[int]:
     """Return the slow columns whose slowness is beyond any noise of the other columns.
 
-    To leave out whatever is slow would leave out the largest noise.
+    Leaving out every slow column would leave out the largest noise.
     """
     others = _sample([column for column in range(blocks.level.shape[1]) if column not in set(slow)])
     if not others:
@@ -283,7 +290,7 @@ def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule)
 def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rule: Rule) -> Verdict | None:
     """Judge a column that is slow over `length` blocks; None while it may be noise or is not worth a repair.
 
-    The `clear` columns are left out of the noise: a second straggler is none.
+    The `clear` columns are left out of the noise: a second straggler is no noise.
     """
     levels = _pool(blocks.level, column, clear)
     level = float(centre(levels[-length:, 0]))
@@ -297,11 +304,12 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
         if _is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before)
+    began_earlier = onset == 0 and blocks.is_cut(column)
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier)
 
 
 def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
-    """Return the blocks for which the first column must have been slow since its onset to be in no burst of noise."""
+    """Return the blocks for which the first column must have been slow since its onset to be no burst of noise."""
     noise = spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
     share = levels.shape[1] / blocks.level.shape[1]
     hour = 3600 / (blocks.length * blocks.stretch)
@@ -312,7 +320,7 @@ def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:
     """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains.
 
-    `wander` is a factor on what the noise reaches.
+    `wander` is a factor on the reach of the noise.
     """
     doubt = wander * margin(levels, length, onset, chance)[0]
     if level >= doubt and level >= doubt + _difference(levels[:, 1:], len(levels)):
@@ -324,21 +332,21 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
 
 
 def _difference(others: Floats, count: int) -> float:
-    """Return how far apart the others are for good, where they are enough to tell."""
+    """Return the lasting difference between the others, where they are enough to show it."""
     if others.shape[1] < _ENOUGH_TO_DIFFER:
         return 0.0
     return difference(others, float(standard_error(others, count, 0)[0].mean()))
 
 
 def _is_early(blocks: Blocks, onset: int) -> bool:
-    """Decide whether a slowness since this block may be a burst as others that the history is too short to show."""
+    """Decide whether a slowness since this block may be a burst of a kind that the short history cannot show."""
     now, subjects = float(blocks.end[-1]), min(POOL, blocks.level.shape[1])
     is_exposed = (now - blocks.begin(0)) * subjects >= _EXPOSED
     return not is_exposed and now - blocks.begin(onset) < _UNEXPOSED_PATIENCE
 
 
 def _wander(blocks: Blocks) -> float:
-    """Return the factor by which noise may reach further than a history shows that is short for so many subjects."""
+    """Return the factor by which noise may reach beyond what a history of this length shows."""
     settled = max(_SETTLED, _SETTLED_OF_TWO / (blocks.level.shape[1] - 1))
     return max(1.0, math.sqrt(settled / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
 
@@ -357,7 +365,7 @@ def _middle(ranked: Floats) -> Floats:
 
 
 def _gain(blocks: Blocks, column: int, level: float) -> float:
-    """Return the time beyond the median of the peers, as a share of the step: the gain of a repair."""
+    """Return the time beyond the median of the peers, as a share of the step, which is the gain of a repair."""
     return float((1 - np.exp(-level)) * blocks.part(column))
 
 

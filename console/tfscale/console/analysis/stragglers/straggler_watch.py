@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch
@@ -30,11 +31,11 @@ from tfscale.console.analysis.stragglers.straggler_words import (
 from tfscale.core.records.diagnosis import Diagnosis
 
 _FAR_LESS = 1.25
-"""Factor by which what a straggler is known to cost is less than its own steps show, from which on its cost decides how
-severe it is: nearer to each other both have the same severity, or one level beside it."""
+"""Factor between a straggler's known cost and its own steps' from which on the cost decides its severity: with a
+smaller one, both give the same severity or neighbouring ones."""
 
 StepsSince = Callable[[float], AlignedSteps]
-"""Function of a time in Unix seconds: the kept steps that ended after it."""
+"""Function of a time in Unix seconds: the kept steps that ended after the time."""
 
 
 AnyBlocks = TypeVar("AnyBlocks", bound=Blocks)
@@ -42,7 +43,7 @@ AnyBlocks = TypeVar("AnyBlocks", bound=Blocks)
 
 @dataclass(slots=True)
 class SubjectWatch(Generic[AnyBlocks]):
-    """History of one set of subjects that do equal work, and the stragglers among them."""
+    """History of one set of subjects with equal work, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)
@@ -54,11 +55,11 @@ class SubjectWatch(Generic[AnyBlocks]):
 
     @property
     def short_history(self) -> ShortHistory | None:
-        """The history of two subjects or more, while it is too short to name anybody."""
+        """History of two subjects or more, while it is too short to name anybody."""
         return short_history(self._blocks)
 
     def _kept(self, subjects: tuple[str, ...]) -> AnyBlocks | None:
-        """Keep the history of these subjects, and return it; None if it does not fit them, and begins anew."""
+        """Return the history with these subjects only; None if it does not fit them, and begins anew."""
         if self._blocks is not None and not _keep_only(self._blocks, subjects, self.rule):
             self._blocks = None
         return self._blocks
@@ -69,11 +70,11 @@ class StragglerWatch(SubjectWatch[Blocks]):
     """Watch of subjects that meet in a collective, and of an imbalance among them."""
 
     input_python: Mapping[str, float] = field(default_factory=dict)
-    """Seconds a step that Python of a subject's input takes, by subject, where it is known."""
+    """Seconds a step of the Python in a subject's input, by subject, where known."""
     _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
 
     def restart(self, subjects: set[str]) -> None:
-        """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""
+        """Forget the history, and the stragglers among `subjects`, which began a new attempt or ended."""
         self.named.drop(subjects)
         self._blocks, self._imbalance = None, ImbalanceWatch()
 
@@ -86,7 +87,7 @@ class StragglerWatch(SubjectWatch[Blocks]):
         return -1 if blocks is None else blocks.consumed
 
     def diagnose(self, fresh: AlignedSteps, steps_since: StepsSince) -> list[Diagnosis]:
-        """Return the open stragglers, else an imbalance that no subject can be blamed for.
+        """Return the open stragglers, else an imbalance that is no single subject's.
 
         `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again.
         """
@@ -94,7 +95,8 @@ class StragglerWatch(SubjectWatch[Blocks]):
         self.follow(subjects)
         if len(subjects) >= 2:
             if self._blocks is None:
-                self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+                is_cut = len(fresh) and fresh.sequence[0] > WARM_UP_STEPS
+                self._blocks = Blocks(subjects, self.rule.window(len(subjects)), subjects if is_cut else ())
             self._blocks.append(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, steps_since)

@@ -1,6 +1,6 @@
 """Words of the straggler rule: the sentence about all stragglers of one set of subjects, and the evidence of each.
 
-Several have one sentence, since they have one cost: repairing one of two that are equally slow gains nothing.
+Several stragglers share one sentence because they share one cost: repairing one of two equally slow ones gains nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
-from tfscale.core.records.diagnosis import Diagnosis, Evidence
+from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis, Evidence
 from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
-"""Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
+"""Evidence (`suspected`) of stragglers that are half of all, for as long as known, by slow computing."""
 _ALIKE = 1.1
-"""Ratio of the largest to the least of several numbers up to which their mean is told for all: numbers are told
-with two digits."""
+"""Ratio of the largest to the least of several numbers up to which one mean stands for all: numbers have two digits."""
 MOST_NAMES = 8
 """Names that a sentence has, at most."""
 _WORDS = {
@@ -32,12 +31,13 @@ def slower_than_peers(
 ) -> str:
     """Return the first part of the sentence: who is slow, since when, and where the time goes.
 
-    Times of one or several are of the phase in which they lose most, so that no number contradicts another. All of
-    several are slow since the newest of their onsets.
+    All times are of the phase with the largest loss, so that no number contradicts another. Several stragglers are slow
+    together since the newest of their onsets.
     """
-    begin, names = begin_of(verdicts), [subjects[verdict.column] for verdict in verdicts]
+    newest = max(verdicts, key=lambda verdict: verdict.begin)
+    since, names = since_when(newest.begin, newest.began_earlier), [subjects[verdict.column] for verdict in verdicts]
     if len(verdicts) == 1:
-        return f"{names[0]} has been slow since {clock(begin)}: {_where(subjects, verdicts, measured)}"
+        return f"{names[0]} has been slow {since}: {_where(subjects, verdicts, measured)}"
     by_phase: dict[str, list[int]] = {}
     for number, figures in enumerate(measured):
         by_phase.setdefault(figures.phase, []).append(number)
@@ -48,12 +48,17 @@ def slower_than_peers(
     ]
     noun = "replicas" if "/" in names[0] else "workers"
     who = f"{len(names)} of {len(subjects)} {noun} ({names_of(names)})"
-    return f"{who} have been slow since {clock(begin)}: {'; '.join(clauses)}"
+    return f"{who} have been slow {since}: {'; '.join(clauses)}"
 
 
 def begin_of(verdicts: Sequence[Verdict]) -> float:
-    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
+    """Return the Unix seconds since which all of these straggle, and over which their figures are measured."""
     return max(verdict.begin for verdict in verdicts)
+
+
+def since_when(begin: float, began_earlier: bool) -> str:
+    """Return since when stragglers are slow: `since before 12:00:00` where that began before what is known."""
+    return f"since {'before ' if began_earlier else ''}{clock(begin)}"
 
 
 def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
@@ -83,12 +88,12 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def looks_slow(suspect: Suspect, now: float) -> str:
-    """Return what is said in grey of a suspect at `now`, Unix seconds."""
+    """Return the grey words about a suspect at `now`, Unix seconds."""
     return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
 
 
 def what_is_lost(measured: Sequence[StragglerFigures]) -> str:
-    """Return the clause on what the cluster loses to these stragglers together."""
+    """Return the clause on the cluster's loss by these stragglers together."""
     return f"the cluster loses {max(figures.cost for figures in measured):.0%}"
 
 
@@ -106,6 +111,7 @@ def evidence_of(
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
             **({} if verdict.before is None else {"step_before": verdict.before}),
+            **({BEGAN: EARLIER} if verdict.began_earlier else {}),
             **of_all,
         }
         for verdict, figures in zip(verdicts, measured, strict=True)
@@ -113,7 +119,7 @@ def evidence_of(
 
 
 def together(subjects: tuple[str, ...], verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the names of stragglers that share a sentence; none of one alone."""
+    """Return the names of stragglers that share a sentence; empty for a single one."""
     return tuple(subjects[verdict.column] for verdict in verdicts) if len(verdicts) > 1 else ()
 
 
@@ -127,7 +133,7 @@ def _are_of_two_kinds(
 
 
 def told_together(stragglers: Sequence[Diagnosis]) -> list[list[Diagnosis]]:
-    """Return the stragglers of each sentence, the newest first, since whose begin all of them are slow."""
+    """Return the stragglers of each sentence, the newest first: since its begin all of them are slow."""
     sets: dict[tuple[str, ...], list[Diagnosis]] = {}
     for straggler in stragglers:
         sets.setdefault(straggler.together or (straggler.subject,), []).append(straggler)

@@ -1,4 +1,4 @@
-"""Synchronous training: tasks, or the replicas in them, that do equal work and meet in the same collective."""
+"""Synchronous training: tasks, or their replicas, with equal work that meet in the same collective."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
-"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive. They come once a
-second; with less the judgement would go on without an agent that is held up, with more it would wait for one that is
-gone."""
+"""Distance to the newest step beyond which a subject without frames is not waited for. Frames come once a second;
+with less the judgement would go on without an agent that is held up, with more it would wait for one that is gone."""
 MOST_SECONDS, MOST_STEPS = 20.0, 40
-"""The longer of these two bounds the steps over which stragglers are measured: their numbers are those of now, and four
-times what a window has, in which noise is half as large."""
+"""Bounds of the steps over which stragglers are measured, the longer of both: their numbers are present ones, from
+four windows, in which noise is half as large."""
 COMPLETE = 0.75
 """Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
 
@@ -50,6 +49,13 @@ class SynchronousSubjects:
         self._attempts: dict[str, tuple[int, int, int]] = {}
         """(generation, attempt, part) of each subject when it was last judged."""
 
+    def follow_clock(self, task: str, seconds: float) -> None:
+        """Move the steps of a task whose host's clock was set, and forget the history that has both times."""
+        for subject in filter(lambda subject: subject_owner(subject) == task, self.table.subjects()):
+            self.table.move(subject, seconds)
+        self.watch.restart(set(self.watch.named))
+        self.pauses.restart()
+
     @property
     def figures(self) -> Mapping[str, StragglerFigures]:
         """The figures of each straggler, by subject."""
@@ -57,7 +63,7 @@ class SynchronousSubjects:
 
     @property
     def short_history(self) -> ShortHistory | None:
-        """The history while it is too short to name anybody; None where it is not, or where nobody has a peer."""
+        """History while it is too short to name anybody; None once it is long enough, or where nobody has a peer."""
         return self.watch.short_history if len(self.window.subjects) > 1 else None
 
     @property
@@ -76,11 +82,11 @@ class SynchronousSubjects:
         return self.watch.named.slowdown if len(self.window) else None
 
     def rate(self, since: float = -math.inf) -> float | None:
-        """Return the steps a second, after `since`, of the furthest subject; None while it has made fewer than two."""
+        """Return the steps a second, after `since`, of the subject that is ahead; None below two steps."""
         return steps_per_second(self.ends[self.ends >= since])
 
     def newest_steps(self) -> NewestSteps | None:
-        """Return the newest steps, which are those of the subject that is furthest; None before the first."""
+        """Return the newest steps of the subject that is ahead; None before the first."""
         table, name = self.table, self._leader
         if name is None:
             name = max(table.subjects(), key=lambda subject: table.newest(subject) or 0, default=None)
@@ -94,7 +100,7 @@ class SynchronousSubjects:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))
 
     def judge(self, tasks: Mapping[str, ObservedTask]) -> None:
-        """Align the reported steps of subjects whose task runs, and find the stragglers."""
+        """Align the reported steps of subjects with a running task, and find the stragglers."""
         running = [
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
@@ -109,9 +115,9 @@ class SynchronousSubjects:
         self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
 
     def _steps_since(self, at: float) -> AlignedSteps:
-        """Return the window's subjects' steps that ended after `at`, of the newest seconds; an even sample of many.
+        """Return the window's subjects' steps that ended after `at`, of the newest seconds; of many an even sample.
 
-        A standstill among them is none of their pace.
+        Standstills are left out: they are not part of the pace.
         """
         window = self.window
         seconds = float(window.end[-1]) - at if len(window) else 0.0
@@ -131,7 +137,7 @@ class SynchronousSubjects:
         return [subject for subject in running if newest[subject] >= silent]
 
     def _in_order(self, subjects: list[str]) -> tuple[str, ...]:
-        """Return the subjects in the cluster's order; as long as they are the same, the same tuple."""
+        """Return the subjects in the cluster's order; while they do not change, the same tuple."""
         if subjects != self._reporting[0]:
             self._reporting = subjects, tuple(sorted(subjects, key=subject_order))
         return self._reporting[1]
@@ -146,7 +152,7 @@ class SynchronousSubjects:
 
 
 def _input_python(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> dict[str, float]:
-    """Return the seconds a step that Python of each subject's input takes, where its probe knows it."""
+    """Return the seconds a step of the Python in each subject's input, where its probe knows them."""
     probes = {subject: tasks[subject_owner(subject)].probe for subject in subjects}
     return {
         subject: probe.input_python for subject, probe in probes.items() if probe and probe.input_python is not None
@@ -154,7 +160,7 @@ def _input_python(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) ->
 
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: Mapping[str, ObservedTask]) -> bool:
-    """Decide whether the subject's steps are compared: those of a running worker, of its present attempt.
+    """Decide whether the subject's steps are compared: those of a running worker, in its present attempt.
 
     An evaluator has steps of its own.
     """

@@ -10,14 +10,14 @@ from tfscale.core.records.host_sample import HostSample
 from tfscale.core.text import clock, plural
 
 BLOCKED = 5.0
-"""Seconds for which a thread waits in the kernel, without going on, before it is told (chosen: a disk that is busy
-answers within one)."""
+"""Seconds for which a thread waits in the kernel before it is told. A busy disk answers within one; with less it
+would be named, with more a dead disk is named later."""
 CONTAINER = "container"
 """Place (`evidence.place`) at which a process cannot go on because its container is frozen."""
 
 
 def blocked(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for each running task with a thread that the kernel does not let go on."""
+    """Return a diagnosis for each running task with a thread that is blocked in the kernel."""
     held = ((task, task.held.host) for task in tasks if task.running and task.up and task.held)
     return [found for task, host in held if host and (found := _blocked(task.name, task.at or 0.0, host)) is not None]
 

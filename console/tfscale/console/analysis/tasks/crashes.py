@@ -1,7 +1,7 @@
-"""Crashes: which task died first, and which ones followed.
+"""Crashes: which task died first, and which followed.
 
-In synchronous training one death takes all tasks down: peers exit 1 within about 2 s ("Collective ops is aborted").
-The first failure is the culprit; the others are reported as its consequences.
+In synchronous training one death takes all tasks down: peers exit 1 within about 2 s ("Collective ops is aborted"). The
+first failure is the culprit; the others are reported as its consequences.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
+from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing, unheard_since
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.out_of_step import (
     evaluated_alone,
@@ -28,21 +28,21 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, duration, listing, signal_name
 
 TOGETHER = 15.0
-"""Seconds within which failures of one generation are one incident (chosen: peers follow within 2 s, and servers and
-evaluators some seconds later)."""
+"""Seconds within which failures of one generation are one incident: peers follow within 2 s, servers and evaluators
+some seconds later. With less one incident would be several, with more two incidents would be one."""
 
 _IN_SENTENCE = 160
 """Characters of a log's line that a sentence shows."""
 _MOST_REASONS = 2
-"""Tasks with reasons of their own that a sentence tells beside the first."""
+"""Tasks with other reasons that a sentence names beside the first."""
 _CUT_FELT = 30.0
-"""Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
-peer up some ten seconds after its last heartbeat)."""
+"""Seconds after a silence in which others may still fail because of it: TensorFlow gives a peer up some ten seconds
+after its last heartbeat. With less such failures have no cause, with more an unrelated failure gets this cause."""
 
 HOST_MEMORY = "host_memory"
 """Evidence (`reason`) of a task that the kernel has killed for want of memory."""
 UNREACHED = "unreached"
-"""Evidence (`reason`) of a task that ran, but to which the others could not connect."""
+"""Evidence (`reason`) of a running task to which the others could not connect."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Incident:
     noticed: float
     is_reported: bool = False
     apart: frozenset[str] = frozenset()
-    """Tasks that were found to be out of step; an agent that comes back later no longer knows it."""
+    """Tasks that were out of step: an agent that comes back later no longer knows it."""
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
@@ -94,7 +94,7 @@ class CrashWatch:
             self._incidents.append(_Incident([failure], noticed=now))
 
     def _with_peer(self, failure: Failure) -> Failure:
-        """Return the failure with the task that its log names, by its name or by its address alone."""
+        """Return the failure with the task that its log names, by name or by address."""
         clue = failure.clue
         if clue is None:
             return failure
@@ -102,13 +102,13 @@ class CrashWatch:
 
 
 def _is_over(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bool:
-    """Decide whether the culprit was started again. If it has ended since, that is another incident."""
+    """Decide whether the culprit was started again. Its next end is another incident."""
     first = culprit(incident.failures)
     return tasks[first.task].attempt > (first.generation, first.attempt)
 
 
 def _was_requested(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bool:
-    """Decide whether a peer was stopped on request before: its end takes the others down as any death does."""
+    """Decide whether a peer was stopped on request before: its end takes the others down like any death."""
     first = culprit(incident.failures)
     ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
     asked = (end.at for end in ends if end and end.requested)
@@ -116,7 +116,7 @@ def _was_requested(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bo
 
 
 def _described(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float) -> Diagnosis:
-    """Return the crash; a worker that left well, or evaluated alone, is its cause where the others failed of that."""
+    """Return the crash; its cause is a worker that left well or evaluated alone, where the others failed of that."""
     first = culprit(incident.failures)
     left = left_early(list(tasks.values()))
     if left is not None and not first.primary and first.followed and left.attempt[0] == first.generation:
@@ -134,7 +134,7 @@ def _described(incident: _Incident, tasks: Mapping[str, ObservedTask], now: floa
 
 
 def _of_other_program(subject: str, what: str, incident: _Incident, code: int | None) -> Diagnosis:
-    """Return the crash of all for the task that did something else than the others."""
+    """Return the crash of all, caused by the task whose program differs from the others'."""
     failures = sorted(incident.failures, key=lambda failure: failure.at)
     sentence = f"{what}; {_ends(failures)} for that at {clock(failures[0].at)}"
     crash = _crash(subject, culprit(failures), failures, sentence)
@@ -169,7 +169,7 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
 
 
 def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, str] | None:
-    """Return (subject, what is known) of the task to which the first to fail could not connect, though it ran."""
+    """Return (subject, facts) of the running task to which the first failed task could not connect."""
     named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
     if named is None or not named.up or not first.followed or address is None:
         return None
@@ -182,7 +182,7 @@ def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, 
 def _gone(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask], now: float) -> tuple[str, str] | None:
     """Return (subject, clause) about the task whose connection the failed tasks lost; None if unknown.
 
-    A log says that a connection was lost. Whether the task behind it died, its own agent knows.
+    A log says only that a connection was lost; whether the task behind it died, its own agent knows.
     """
     failed = {failure.task: failure for failure in incident.failures}
     if (cut := _cut_off(incident, first, tasks)) is not None:
@@ -201,14 +201,14 @@ def _gone(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask]
         return named, f"{named} has died, how it does not say"
     does = doing(task, now)
     if does.kind == SILENT:
-        since = f" since {clock(does.since)}" if does.since is not None else ""
+        since = unheard_since([does])
         return named, f"{named} may have died, stand still or be cut off: nothing is heard from its agent{since}"
     runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
     return first.task, f"it lost the connection to {named}, which {runs}"
 
 
 def _silent(tasks: Mapping[str, ObservedTask], now: float) -> list[ObservedTask]:
-    """Return those that meet the others, and whose agents are not heard."""
+    """Return the synchronous tasks whose agents are silent."""
     return [task for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
 
 
@@ -245,7 +245,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
 
 
 def _why(failure: Failure) -> str:
-    """Return the line of its log that explains the failure, as the next part of the sentence."""
+    """Return the line of the task's log that explains the failure, as the next part of the sentence."""
     clue = failure.clue
     if clue is None or (clue.kind == PEER and failure.signal in PRIMARY):
         return ""
@@ -256,7 +256,7 @@ def _why(failure: Failure) -> str:
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
-    """Return how the others failed: for the same reason, for a reason of their own, or because their peer was gone."""
+    """Return how the others failed: for the same reason, for their own reason, or because their peer was gone."""
     alike = [failure for failure in others if _is_alike(first, failure)]
     own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
     rest = [failure for failure in others if failure not in (*alike, *own)]
@@ -272,7 +272,7 @@ def _has_own_reason(failure: Failure) -> bool:
 
 
 def _is_alike(first: Failure, other: Failure) -> bool:
-    """Decide whether a task failed by itself as the first one did: all run the same script."""
+    """Decide whether a task failed by itself like the first one: all tasks run the same script."""
     if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
         return False
     same = first.clue.message == other.clue.message and first.clue.is_own

@@ -1,6 +1,6 @@
-"""Stillness that is no passing pause: `still`, and `hang` once it has lasted far longer than is normal.
+"""Stillness that is no passing pause: `still`, and `hang` once it is far longer than normal.
 
-Where the reason is plain, as where a signal has stopped a process, nobody need wait a minute to call it a hang.
+With a plain reason, such as a signal that has stopped a process, it is a hang without a minute of waiting.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ EVENT = 10.0
 """Seconds without a step from which on it is an event: pauses of some seconds (the next file, garbage collection) come
 in every run, and an operator who waits 10 s has lost little."""
 STEPS = 10.0
-"""Multiple of the usual step from which on it is one: where a step takes seconds, a late one alone takes 10 s."""
+"""Multiple of the usual step from which on a stillness is an event: where a step takes seconds, a late one may take
+10 s."""
 PAUSES = 2.0
-"""Multiple of a usual pause from which on it is one: pauses between epochs differ from each other, but not by as
-much."""
+"""Multiple of a usual pause from which on a stillness is an event: pauses between epochs differ, but not by as much."""
 _MANY = 8
-"""Tasks beyond which a stillness is one finding of the cluster, and not one of each: more names fit on no screen."""
+"""Tasks above which a stillness is one finding of the cluster, not one a task: more names fit on no screen."""
 
 
 def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Diagnosis]:
-    """Return one diagnosis for each task that keeps the others waiting, or one for the cluster; none in training.
+    """Return a diagnosis for each task that keeps the others waiting, or one for the cluster; none in training.
 
-    Nothing is said of tasks that have failed: their crash is.
+    Failed tasks are left out: their crash is told.
     """
     still = condition.stillness
     if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
@@ -42,7 +42,7 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
 
 
 def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCondition) -> str:
-    """Return `hang`, `still`, or an empty string for a pause that is too short to be told as an event."""
+    """Return `hang`, `still`, or an empty string for a pause too short to be an event."""
     event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
     if still.seconds <= (BUSY if still.is_expected else event):
         return ""
@@ -67,7 +67,7 @@ def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
 
 
 def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:
-    """Describe one task that keeps the others waiting."""
+    """Return the diagnosis of one task that keeps the others waiting."""
     is_inferred = not (does.is_certain or does.kind == SILENT or still.is_out_of_step)
     sentence = _stuck(name, does, still) if kind == "hang" else still.sentence
     if kind == "hang" and is_inferred:

@@ -13,10 +13,11 @@ from tfscale.core.records.probe_status import ActivityKind, ProbeState
 from tfscale.core.text import clock, duration, listing, plural
 
 PATIENCE = 60.0
-"""Seconds from the last start, or in the first collective, that a first step may take. Graphs of large models are built
-for tens of seconds: with less each such start would be told as stuck, with more a dead start is told later."""
+"""Seconds from the last start, or in the first collective, that a first step may take. Graphs of large models are
+built for tens of seconds: with less each such start would be stuck, with more a dead start is named later."""
 IDLE = 30.0
-"""Seconds for which all processes must have been idle (chosen: a download between may take that long)."""
+"""Seconds for which all processes must have been idle. A download between may take that long; with less it would be
+a dead start, with more a dead start is named later."""
 
 
 def no_first_step(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
@@ -35,7 +36,7 @@ def no_first_step(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
 
 
 def _is_busy(meeting: Sequence[ObservedTask]) -> bool:
-    """Decide whether some task works, cannot be measured, or is stopped: that is told elsewhere."""
+    """Decide whether a task works or cannot be measured, which other findings tell."""
     unmeasured = (ProbeState.DISABLED, ProbeState.ABSENT)
     return any(
         task.activity not in (None, ActivityKind.IDLE) or task.probe is None or task.probe.state in unmeasured
@@ -55,7 +56,7 @@ def _without_chief(needed: Sequence[ObservedTask], begin: float, now: float) -> 
 
 
 def _in_the_first_collective(meeting: Sequence[ObservedTask], begin: float, now: float) -> list[Diagnosis]:
-    """Return the hang of tasks of which some have been in their first collective for too long."""
+    """Return the hang of tasks where some have been in their first collective for too long."""
     inside = [task for task in meeting if task.is_inside]
     since = max((task.collective.entered_at or begin for task in inside if task.collective), default=begin)
     if not inside or now - since <= PATIENCE:
@@ -75,7 +76,7 @@ def _in_the_first_collective(meeting: Sequence[ObservedTask], begin: float, now:
 
 
 def _idle(meeting: Sequence[ObservedTask], begin: float, now: float) -> list[Diagnosis]:
-    """Return the stillness of several tasks that compute nothing; a single one may wait for whoever types."""
+    """Return the stillness of several tasks that compute nothing; a single idle task may wait for a person's input."""
     if len(meeting) < 2 or now - begin <= PATIENCE or any(not _has_idled(task) for task in meeting):
         return []
     sentence = (

@@ -12,10 +12,11 @@ from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0
-"""Seconds that the first task to join waits before the others are named: to import TensorFlow takes many seconds on a
-busy host: with less every start would name those that are only slower, with more a task that nobody started is named
+"""Seconds that the first task to join waits before the missing tasks are named. Importing TensorFlow takes many
+seconds on a busy host: with less every start would name slower tasks, with more a task that nobody started is named
 later."""
 
+_UNMEASURED = (ProbeState.ABSENT, ProbeState.EXPECTED)
 _WHY = {
     TaskState.PENDING: "its task was not started",
     TaskState.STARTING: "its task is only starting",
@@ -28,7 +29,7 @@ _WHY = {
 
 def joined(task: ObservedTask) -> bool:
     """Decide whether the training process runs and reports."""
-    return task.up and task.running and task.probe is not None and task.probe.state is not ProbeState.ABSENT
+    return task.up and task.running and task.probe is not None and task.probe.state not in _UNMEASURED
 
 
 def why_missing(task: ObservedTask) -> str | None:
@@ -39,11 +40,13 @@ def why_missing(task: ObservedTask) -> str | None:
         return "its agent cannot be reached"
     if task.running and task.stopped:
         return "a signal has stopped its process"
+    if task.running and task.probe is not None and task.probe.state is ProbeState.EXPECTED:
+        return "its process has not loaded TensorFlow so far"
     return _WHY[task.state] if task.state else "its agent has not said anything"
 
 
 def not_started(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
-    """Return one diagnosis for each task that the others wait for, while no task has made a step."""
+    """Return a diagnosis for each missing task, while no task has made a step."""
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     waiting = [task for task in needed if why_missing(task) is None]
     if not waiting or any(task.progressed is not None for task in needed):

@@ -1,4 +1,4 @@
-"""Tasks that ended well without a single step, for a reason known to the probe, such as missing GPUs."""
+"""Tasks that ended well without a single step, for a reason that the probe knows, such as missing GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.core.records.task_status import TaskState
 
 
 def not_trained(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task that trains nothing; its next start ends the diagnosis."""
+    """Return a diagnosis for each task that trains nothing, which ends at the task's next start."""
     return [_describe(task, reason) for task in tasks if (reason := _reason(task)) is not None]
 
 

@@ -1,7 +1,7 @@
 """Unanswered functions: the hang of asynchronous training, seen from the chief.
 
-TensorFlow notices a worker or a parameter server that died, but never one that is only stopped or stuck. Its functions
-grow old; the chief's probe reports their age from another thread than the one that waits.
+TensorFlow notices a worker or a parameter server that died, but never a stopped or stuck one, whose functions grow old.
+The chief's probe reports their age from another thread than the waiting one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
 from tfscale.core.text import clock, duration, listing, plural
 
 USUAL = 20.0
-"""Multiple of the worker's mean duration after which a function counts as stuck: a function that reads the next file or
-is traced anew takes a few times as long as the others, one that is stuck reaches any multiple."""
+"""Multiple of the worker's mean duration after which a function counts as stuck: a function that reads the next file
+or is traced anew takes a few times as long as others, a stuck one reaches any multiple."""
 STOPPED = 10.0
-"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server: the reason is plain,
-so that only a pause for a look, as by a debugger that is left at once, must not be told."""
+"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server: the reason is
+plain, and only a debugger's short pause must not be told."""
 SILENT = 5.0
-"""Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
+"""Seconds after which the chief's last report is old: it reports each second. With less a late report would end a
+finding, with more the ages of a silent chief would seem to be present."""
 
 
 def stuck_functions(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for each worker that keeps a function for far too long.
+    """Return a diagnosis for each worker that keeps a function for far too long.
 
-    Where all of them do: one for each server that is stopped, else one of the cluster.
+    Where all workers do: one for each stopped server, else one for the cluster.
     """
     coordinator = next((task.coordinator for task in tasks if _is_reported(task)), None)
     if coordinator is None:
@@ -51,7 +52,7 @@ def stuck_functions(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 
 def limit(functions: WorkerFunctions, stopped: bool) -> float:
-    """Return the seconds after which a function of this worker is old; the first one is traced and takes longer."""
+    """Return the age at which a function of this worker is stuck, seconds; its first is traced and may take longer."""
     if stopped:
         return STOPPED
     if not functions.finished:

@@ -12,7 +12,7 @@ from tfscale.core.text import plural
 
 
 def unused_gpus(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task that leaves GPUs unused; its next start ends the diagnosis."""
+    """Return a diagnosis for each task that leaves GPUs unused, which ends at the task's next start."""
     training = [(task, task.probe, task.probe.devices) for task in tasks if _trains(task) and task.probe]
     known = [(task, probe, devices) for task, probe, devices in training if devices is not None]
     usual = _usual([devices.gpus for _, _, devices in known])
@@ -20,12 +20,12 @@ def unused_gpus(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 
 def _trains(task: ObservedTask) -> bool:
-    """Decide whether the task's own steps were measured; a coordinator's are those of its workers."""
+    """Decide whether the task's own steps were measured; a coordinator's steps are its workers'."""
     return task.meets and task.running and task.progressed is not None and task.coordinator is None
 
 
 def _usual(numbers: Sequence[int]) -> int:
-    """Return the number of GPUs that most tasks use, the larger one where that is not clear."""
+    """Return the number of GPUs that most tasks use, the larger number where no number is most."""
     return max(Counter(numbers).items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
 
 

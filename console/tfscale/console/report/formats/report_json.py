@@ -1,4 +1,4 @@
-"""The report as one JSON object: all that the other formats show, but for the plots."""
+"""The report as one JSON object: everything in the other formats except the plots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfscale.core.wire.json_records import Json, encode
 
 
 def as_json(report: RunReport) -> str:
-    """Return the whole report; times are Unix seconds, or seconds from the first step on where it has no clock."""
+    """Return the whole report; times are Unix seconds, or seconds from the first step for a source without a clock."""
     measured = scaling_over_runs(report.groups) if report.has_clock else None
     document = {
         "type": "report",

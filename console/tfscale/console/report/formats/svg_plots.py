@@ -1,6 +1,6 @@
 """Plots as inline SVG, without a script and without anything from the network.
 
-Colours are Okabe and Ito's, which colour-blind people can tell apart; every mark has a title that says what it is.
+Colours are Okabe and Ito's, which colour-blind people can tell apart; every mark has an explaining title.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#99
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
 MOST_LINES = 16
-"""Largest number of workers with a line each; of more workers, those furthest from the median have one."""
+"""Largest number of workers with a line each; of more workers, only those furthest from the median."""
 
 
 @dataclass(frozen=True, slots=True)

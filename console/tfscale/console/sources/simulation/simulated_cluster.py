@@ -1,6 +1,6 @@
 """A simulated cluster: arrivals and raw counters as agents of healthy and of faulty tasks would send them.
 
-It knows no diagnosis: stragglers and their causes are found in what it emits, or not at all.
+It knows no diagnosis: rules must find stragglers and their causes in its numbers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tfscale.core.records.training import TRAINING_DISPLAYS, Gradients, Training
 _ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""
 _CUT_NOTICED = 2.5
-"""Seconds after which a connection that was cut is given up."""
+"""Seconds after which a cut connection is given up."""
 _FRAMES_KEPT = 600
 """Frames that an agent keeps for a console that comes back."""
 _BYTES = 7_450_000
 _GPU_UTILISATION = 0.86
-"""Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
+"""Utilisation of a GPU, idle while Python and the input are at work. A GPU that is never idle would be a finding."""
 _CHECKPOINT_PERIOD = 60.0
 """Seconds from one checkpoint to the next."""
 _INPUT_STEPS = 50
@@ -139,7 +139,7 @@ class _Agent:
         )
 
     def _batches(self, at: float) -> tuple[StepBatch, ...]:
-        """Return the steps that ended since the frame before, one batch a generation."""
+        """Return the steps since the frame before, one batch a generation."""
         steps = self._steps
         low, high = np.searchsorted(steps.end, [self._reported_until, at], side="right")
         generations = steps.generation[low:high]
@@ -203,7 +203,7 @@ class _Agent:
         )
 
     def _input_seconds(self, at: float) -> float | None:
-        """Return the seconds that its input takes for each of the newest steps: it has no store."""
+        """Return the seconds of its input for each of the newest steps: the input has no store."""
         newest = int(np.searchsorted(self._steps.end, at, side="right"))
         seconds = self._steps.phases[PHASES.index("input"), max(0, newest - _INPUT_STEPS) : newest, self.task.index]
         return round(float(seconds.mean()), 3) if newest else None
@@ -231,7 +231,7 @@ class _Agent:
         )
 
     def _cores(self, at: float, is_taken: bool) -> float:
-        """Return the cores that the process uses; none while it is stopped or waits for good."""
+        """Return the cores that the process uses; 0 while it is stopped or waits for good."""
         waits = any(fault.holds(at) for fault in self._hangs)
         return 0.0 if waits else 3.1 if is_taken else 5.2
 

@@ -22,9 +22,9 @@ KINDS = {
 }
 """Kinds of faults besides slowdowns (`1.4x`, `60ms`), with their effects."""
 STANDSTILLS = ("hang", "stop", "gone")
-"""Kinds of faults for whose task the others wait in the all-reduce."""
+"""Kinds of faults whose task makes the others wait in the all-reduce."""
 HOT_CLOCK = 0.7
-"""Share of its clock that a GPU keeps when it is too hot."""
+"""Share of its clock that an overheated GPU keeps."""
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _FORM = re.compile(
     rf"(?P<task>\w+:\d+)=(?P<what>[a-z]+|(?P<number>{_NUMBER})(?P<unit>x|ms))(,(?P<phase>\w+))?"
@@ -47,7 +47,7 @@ class Fault:
     begin: float = 0.0
     end: float = math.inf
     words: str = ""
-    """The line as it was given."""
+    """The fault as it was written."""
 
     def __str__(self) -> str:
         return self.words

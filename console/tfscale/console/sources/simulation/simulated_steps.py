@@ -14,11 +14,11 @@ _PART = 1.0
 _SPIKES = 0.02
 """Share of steps in which some worker takes three times as long."""
 _CPU_FACTOR = 1.5
-"""Factor on a step's time on a host whose processors are taken by others."""
+"""Factor on a step's time on a host with busy processors."""
 
 
 class SimulatedSteps:
-    """Steps of all workers, made as time goes on; row i is one step of all."""
+    """Steps of all workers, made as time goes on; row i is one step of all workers."""
 
     def __init__(self, workers: int, faults: tuple[Fault, ...], rate: float, seed: int) -> None:
         self._workers, self._rate, self._seed = workers, rate, seed

@@ -1,4 +1,4 @@
-"""Question before a command: every task that it concerns, and its cost."""
+"""Question before a command: all tasks that it touches, and its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfscale.core.text import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Pending command. `asked` are the tasks that the operator chose, `touched` all tasks that it concerns."""
+    """Pending command. `asked` are the tasks that the operator chose, `touched` all tasks that it changes."""
 
     verb: str
     asked: tuple[Task, ...]
@@ -82,5 +82,5 @@ def cost(checkpoint_age: float | None) -> str:
 
 
 def lost(checkpoint_age: float | None) -> str:
-    """Say what is lost with the task."""
+    """Return the words for the loss with the task."""
     return f"{cost(checkpoint_age)} What was trained since is lost."

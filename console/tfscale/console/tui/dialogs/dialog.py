@@ -53,7 +53,7 @@ class Choice(NamedTuple, Generic[ScreenResultType]):
 
 
 class QuestionDialog(Dialog[ScreenResultType], Generic[ScreenResultType]):
-    """Dialogue that a button answers, or a key that the subclass binds to `answer`."""
+    """Dialogue with an answer by button, or by a key that the subclass binds to `answer`."""
 
     DEFAULT_CSS = """
     QuestionDialog > .frame { max-width: 90%; max-height: 90%; border: round $warning; padding: 1 2; }

@@ -38,7 +38,7 @@ class Orders:
         self._commands = commands
 
     def offers(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot | None) -> bool:
-        """Return whether there is something that the order could be about, with these tasks chosen."""
+        """Return whether the order has a subject, with these tasks chosen."""
         if order.subject is Subject.HOST:
             return snapshot is not None and bool(snapshot.cordoned)
         return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))

@@ -1,4 +1,4 @@
-"""Base of all screens: the newest snapshot and the look, passed on to their widgets."""
+"""Base of all screens: the newest snapshot and the appearance, passed on to their widgets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SnapshotScreen(Screen[None]):
         self.set_reactive(SnapshotScreen.appearance, appearance)
 
     def redraw(self) -> None:
-        """Draw after a new snapshot or another look."""
+        """Draw after a new snapshot or a change of the appearance."""
 
     def watch_snapshot(self) -> None:
         if self.is_mounted:

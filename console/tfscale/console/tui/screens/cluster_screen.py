@@ -34,9 +34,9 @@ _AROUND = 18
 _AROUND_ALL = 22
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
-"""Characters of the filter shown beside the number of tasks that it leaves."""
+"""Characters of the filter that is shown beside the number of remaining tasks."""
 _FIRST_SORTS = ("flag", "lag")
-"""Sort orders that `s` offers before the columns from left to right: they bring tasks with problems to the top."""
+"""Sort orders that `s` offers before the columns from left to right: tasks with problems come to the top."""
 KEYS = (
     ("q", "quit"),
     ("enter", "task"),
@@ -226,7 +226,7 @@ class ClusterScreen(SnapshotScreen):
         self.app.push_screen(PickerScreen(self.table.chosen_columns, self.table.columns, self.appearance, self._pick))
 
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Choose columns. Returns those that fit."""
+        """Choose columns, and return those that fit."""
         self.table.chosen_columns = columns
         self._post_view()
         return self.table.columns
@@ -247,7 +247,7 @@ class ClusterScreen(SnapshotScreen):
 
 
 def _is_beginning(text: str) -> bool:
-    """Decide whether the last word may become a term with a column; until then it hides no task."""
+    """Decide whether the last word may become a term with a column; until then the filter ignores it."""
     word = text.lower().rpartition(" ")[2].removeprefix("!")
     return any(name.startswith(word) for name in filterable())
 

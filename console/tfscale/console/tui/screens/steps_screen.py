@@ -1,4 +1,4 @@
-"""Steps page: the newest steps of all workers side by side, to see which was late and which waited."""
+"""Steps page: the newest steps of all workers side by side, to see who was late and who waited."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class StepsScreen(SnapshotScreen):
         self._show_texts(self._draw(steps, self.last), self._status(newest))
 
     def _draw(self, steps: RecentSteps, last: int) -> StepLayout:
-        """Draw the bars, unless they show the same steps already, as after a hold."""
+        """Draw the bars, unless the same steps are drawn already, as after a hold."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.reporters(last), self.count, self._is_sorted, is_judged
         layout = self.bars.timeline
@@ -145,7 +145,7 @@ class StepsScreen(SnapshotScreen):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task for which a step without an end waits: complete steps cannot show it."""
+        """Return the words for the task that an unfinished step waits for: complete steps cannot show it."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
         hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind in ("hang", "still")), None)
         if hang is None:

@@ -1,1 +1,1 @@
-"""Widgets. They see a `Snapshot` and nothing else."""
+"""Widgets. They read only a `Snapshot`."""

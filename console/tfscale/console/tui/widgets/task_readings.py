@@ -36,7 +36,7 @@ def over_gpus(
     read: Callable[[GpuSample], float | None],
     combine: Callable[[Sequence[float]], float],
 ) -> float | None:
-    """Return `combine` of the values that `read` returns for the GPUs; a GPU with None does not count."""
+    """Return `combine` of the values that `read` returns for the GPUs, without None."""
     values = [value for gpu in gpus if (value := read(gpu)) is not None]
     return combine(values) if values else None
 

@@ -126,7 +126,7 @@ def _parse_tasks(cluster: object) -> dict[Task, Address]:
 
 
 def _parse_spares(table: Mapping[str, Any], tasks: Mapping[Task, Address]) -> dict[Address, Address]:
-    """Return the task's address of each spare; a file that names none means the spare's host and the lead's port."""
+    """Return each spare's address for tasks; a file without one means the spare's host and the lead's port."""
     _refuse_unknown(table, {"agents", "tasks"}, "[spares]")
     if not table:
         return {}

@@ -15,7 +15,7 @@ from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
 _EVALUATOR_PORT = 2222
-"""First port tried for an evaluator whose address nobody has given, and nobody uses."""
+"""First port that is tried for an evaluator without an address in the file."""
 
 
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:

@@ -15,7 +15,7 @@ CLUSTER_FILE = "cluster.toml"
 def cluster_file(environment: Mapping[str, str]) -> Path | None:
     """Return `cluster.toml` in the working folder, else in the configuration folder.
 
-    None where there is none, or a TF_CONFIG stands before it.
+    None without such a file, or where TF_CONFIG has precedence.
     """
     if environment.get("TF_CONFIG"):
         return None
@@ -24,7 +24,7 @@ def cluster_file(environment: Mapping[str, str]) -> Path | None:
 
 
 def load_found(path: Path) -> ClusterSpec:
-    """Return the cluster of a file that nobody has named. Raises ClusterError, which says so."""
+    """Return the cluster of a file that was found and not named. Raises ClusterError, whose message says so."""
     try:
         return load_cluster(path)
     except ClusterError as error:
@@ -35,5 +35,5 @@ def load_found(path: Path) -> ClusterSpec:
 
 
 def no_cluster(environment: Mapping[str, str]) -> str:
-    """Return where a cluster was looked for in vain, as a part of a message."""
+    """Return the places where a cluster was looked for in vain, as a part of a message."""
     return f"there is no TF_CONFIG, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"

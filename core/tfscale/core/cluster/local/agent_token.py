@@ -77,7 +77,7 @@ def _with(details: grpc.aio.ClientCallDetails, tokens: _Tokens) -> grpc.aio.Clie
 
 
 def _serves(agent: LocalAgent, address: Address) -> bool:
-    """Return whether an announced agent is meant by an address of loopback, which has several names."""
+    """Return whether an announced agent is meant by a loopback address, which may have several names."""
     try:
         own = parse_address(agent.address)
     except UsageError:

@@ -11,13 +11,13 @@ from tfscale.core.text import plural
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _COMPUTING = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR})
-"""Roles whose tasks compute on a GPU; servers and the tf.data service use none."""
+"""Roles whose tasks compute on a GPU; servers and the tf.data service use no GPU."""
 
 
 def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the GPUs in CUDA_VISIBLE_DEVICES; None without the variable, which leaves the choice to CUDA.
 
-    CUDA reads them as far as the first that is empty or -1.
+    Like CUDA, stops at the first entry that is empty or -1.
     """
     if (text := environment.get(VISIBLE_GPUS)) is None:
         return None
@@ -27,7 +27,7 @@ def chosen_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def divided(gpus: Sequence[str], parts: int) -> list[tuple[str, ...]]:
-    """Return the GPUs in so many parts, in their order, of which none has two more than another."""
+    """Return the GPUs in `parts` parts, in their order; the sizes of two parts differ by at most one."""
     cuts = [len(gpus) * part // parts for part in range(parts + 1)]
     return [tuple(gpus[begin:end]) for begin, end in itertools.pairwise(cuts)]
 
@@ -46,7 +46,7 @@ def check_gpus(gpus: Sequence[str], tasks: Sequence[Task]) -> None:
 def share_of(task: Task, gpus: Sequence[str], tasks: Sequence[Task]) -> tuple[str, ...]:
     """Return the GPUs of one of these tasks of a host.
 
-    After a restart that has moved tasks more of them may compute than there are GPUs: then some have the same one.
+    After a restart that has moved tasks here, more tasks may compute than there are GPUs: then some share a GPU.
     """
     computing = _computing(tasks)
     if task not in computing or not gpus:

@@ -60,7 +60,7 @@ class Announcement:
         """True after a warning that no folder takes the announcement."""
 
     def keep(self) -> None:
-        """Write the file, again if it was removed: at the last logout a session's folder is, with all in it."""
+        """Write the file, again if it was removed: the last logout of a session removes its folder."""
         if self._path is not None and self._path.exists():
             return
         self.end()
@@ -102,7 +102,7 @@ class Announcement:
 
 @contextlib.contextmanager
 def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Announcement]:
-    """Announce this agent for as long as the block lasts; without a private folder with room nobody is told of it."""
+    """Announce this agent for as long as the block lasts; without a private folder with room it is not announced."""
     announcement = Announcement(agent, environment)
     announcement.keep()
     try:
@@ -127,7 +127,7 @@ def local_agents(environment: Mapping[str, str], port: int | None = None) -> lis
 
 
 def _prefix(port: int | str | None) -> str:
-    """Return the begin of a file's name: each of many agents is asked for its token by its port."""
+    """Return the begin of a file's name, which contains the port: a caller looks for an agent's token by its port."""
     return "" if port is None else f"{port}-"
 
 

@@ -63,7 +63,7 @@ def write_local_cluster(path: Path, tasks: Mapping[str, int], tables: Sequence[s
 
 
 def is_free(address: Address) -> bool:
-    """Return whether this machine has the address, and no server uses it."""
+    """Return whether the address belongs to this machine, and no server uses it."""
     return free_loopback(address.port) == address
 
 

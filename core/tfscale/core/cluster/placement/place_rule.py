@@ -1,8 +1,9 @@
-"""Rule that gives each task of a cluster an agent. Pure.
+"""Rule that gives each task of a cluster a seat. Pure.
 
-A task keeps its seat as long as that can be used. One that has lost it gets its own seat of the cluster file, else a
-spare, else another free seat. Where none is free, and `min_workers` allows it, it gets that of the last worker, so that
-the gang goes on with fewer workers, whose indices are dense; a seat that is free again is taken the next time.
+A task keeps its seat as long as the seat can be used. A task that has lost its seat gets its own seat of the cluster
+file, else a spare, else another free seat. Where no seat is free and `min_workers` allows it, the task gets the seat of
+the last worker: the gang goes on with fewer workers, whose indices have no gap. At the next restart a seat that is free
+again is taken.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tfscale.core.cluster.task import Role, Task
 from tfscale.core.text import listing
 
 MOVABLE = frozenset({Role.CHIEF, Role.WORKER, Role.PS})
-"""Roles whose tasks may sit on another host than in the file. An evaluator and the tf.data service are left where they
-are: the training goes on without the first, and the programs know the address of the second."""
+"""Roles whose tasks may sit on another host than in the file. An evaluator stays because the training goes on
+without it, the tf.data service because the programs know its address."""
 
 
 def place_tasks(
@@ -48,10 +49,10 @@ def place_tasks(
 
 
 def may_decide(spec: ClusterSpec, now: Placement, answering: Collection[Address]) -> bool:
-    """Decide whether these agents may place the gang without the others.
+    """Decide whether these agents may place the gang without the other agents.
 
-    An agent that is cut off from the network sees no other agent, as one that is left over. So more than half of all
-    seats must answer, or half of them and the lead's.
+    An agent that is cut off from the network sees no other agent, just as a last survivor does. So more than half of
+    all seats must answer, or half of them and the lead's.
     """
     seats = seats_of(spec)
     there = sum(seat in answering for seat in seats)
@@ -104,7 +105,7 @@ def _no_seat(lost: list[Task], now: Placement, spec: ClusterSpec, min_workers: i
 
 
 def moves(old: Mapping[Task, Address], new: Mapping[Task, Address]) -> str:
-    """Return in words what changes from one placement to the next: `worker:1 to host-c, worker:3 vacant`."""
+    """Return the changes from one placement to the next in words: `worker:1 to host-c, worker:3 vacant`."""
     moved = [f"{task} to {seat.host}" for task, seat in new.items() if old.get(task) != seat]
     vacant = [f"{task} vacant" for task in old if task not in new]
     return ", ".join([*moved, *vacant])

@@ -1,8 +1,8 @@
 """Placement of one generation: the agent of each task, and the cluster spec with the tasks there.
 
-The cluster file gives each task an agent, and may name spares, whose agents hold none. All of them are *seats*. A seat
-has the address of its agent, which is its name, and an address at which the task that it holds is served. After a
-restart without a host tasks may sit elsewhere than in the file, and the last workers may be *vacant*.
+The cluster file gives each task an agent, and may name spares: agents that hold no task. All of them are *seats*. A
+seat's name is the address of its agent; a second address serves the task that the seat holds. After a restart without a
+host tasks may sit elsewhere than in the file, and the last workers may be *vacant*.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MOST_REASON = 200
 
 
 class PlacementError(UsageError):
-    """A placement that there cannot be; the message says what to do."""
+    """A placement that cannot exist; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Seats of all tasks in one generation, and the hosts on which none is placed."""
+    """Seats of all tasks in one generation, and the hosts on which no task is placed."""
 
     generation: int
     """Generation of the command that made the placement; 0 for the cluster file's own. The highest is the newest."""
@@ -36,7 +36,7 @@ class Placement:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Reason by host, as agents' addresses name it."""
     revision: int = 0
-    """Number of changes since that started no task: each uncordoned a host."""
+    """Number of later changes without a start of tasks: each uncordoned a host."""
 
     def task_of(self, seat: Address) -> Task | None:
         """Return the task of this seat, None for a seat without a task."""
@@ -116,7 +116,7 @@ def placed_spec(spec: ClusterSpec, placement: Placement) -> ClusterSpec:
 
 
 def parse_placement(text: str, spec: ClusterSpec) -> Placement:
-    """Return the placement that JSON text describes. Raises PlacementError where it is none of this cluster."""
+    """Return the placement that JSON text describes. Raises PlacementError for another text or another cluster's."""
     try:
         return _parsed(json.loads(text), spec)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -145,7 +145,7 @@ def _parsed(document: Mapping[str, Any], spec: ClusterSpec) -> Placement:
 
 
 def why_not_whole(spec: ClusterSpec, seats: Mapping[Task, Address]) -> str:
-    """Return the gap in a placement, empty without one: only the last workers may lack a seat, for dense indices."""
+    """Return the gap in a placement, empty without one: for dense indices only the last workers may lack a seat."""
     vacant = [task for task in file_spec(spec).tasks if task not in seats]
     if other := [task for task in vacant if task.role is not Role.WORKER]:
         return f"{other[0]} has no agent"

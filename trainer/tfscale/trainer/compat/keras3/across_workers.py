@@ -1,4 +1,4 @@
-"""Repairs of Keras 3 under MirroredStrategy and its like, each of one step of Keras's own TensorFlow trainer.
+"""Repairs of Keras 3 under MirroredStrategy and similar strategies, each of one step of Keras's own TensorFlow trainer.
 
 Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each gets the module `keras.src.backend.tensorflow.trainer`.
 """
@@ -13,9 +13,9 @@ from tfscale.trainer import tf_internals
 
 
 def repair_symbolic_build(trainer: Any) -> None:
-    """Learn the shapes of a batch from this worker's part, and of a generator's batches without reading any.
+    """Learn the shapes of a batch from this worker's part, and a generator's from its specification.
 
-    Under several workers Keras averages a PerReplica batch eagerly for that, which raises. A generator does not begin
+    Under several workers Keras averages a PerReplica batch eagerly for this, which raises. A generator does not begin
     anew: the batch, and those that were fetched ahead of it, were never trained on.
     """
     generated = tf_internals.SYMBOLIC_BUILD["GeneratorDataAdapter.generator"].owner
@@ -68,8 +68,8 @@ def repair_reduce_per_replica(trainer: Any) -> None:
 def repair_predict(trainer: Any) -> None:
     """Shard the data of `predict` by DATA, whatever its options say, as tf_keras does.
 
-    Keras gathers the outputs of all workers as if each had its own part of the batch. With auto-shard OFF they all have
-    the same, and outputs are silently doubled, left out or out of place.
+    Keras gathers the outputs of all workers as if each had its own part of the batch. With auto-shard OFF all workers
+    have the same part, and outputs are silently doubled, left out or out of place.
     """
     kind = tf_internals.keras_trainer()
     original = kind.predict

@@ -15,7 +15,7 @@ class DatasetCreator:
     """Function of a `tf.distribute.InputContext` that returns a worker's `tf.data.Dataset`."""
 
     def __init__(self, dataset_fn: Callable[..., Any], input_options: Any = None) -> None:
-        """Keep the function. Raises TypeError where it is none."""
+        """Keep the function. Raises TypeError for another object."""
         if not callable(dataset_fn):
             raise TypeError(f"`dataset_fn` for `DatasetCreator` must be a `callable`. Received: {dataset_fn}")
         self.dataset_fn = dataset_fn

@@ -1,7 +1,7 @@
 """Keras 3 under ParameterServerStrategy: the steps of an epoch are scheduled on the workers, as in tf_keras.
 
-The trainer of Keras 3.15.1 on TensorFlow 2.21.0 does not support it: it iterates over data that are on no worker, and
-runs its steps on the chief.
+The trainer of Keras 3.15.1 on TensorFlow 2.21.0 does not support this strategy: it iterates over data that are on no
+worker, and runs its steps on the chief.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _of_creator(creator: DatasetCreator, strategy: tf.distribute.Strategy) -> An
 
 
 def _repair_symbolic_build(kind: Any) -> None:
-    """Take shapes from the specification of the data: the chief has no batch to learn them from."""
+    """Take shapes from the specification of the data: the chief has no batch."""
     original = kind._maybe_symbolic_build
 
     def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
@@ -170,7 +170,7 @@ def _repair_logs(kind: Any) -> None:
 
 
 def _repair_verbosity(kind: Any) -> None:
-    """Show no progress bar by default, as in tf_keras: it would wait for the logs of each step."""
+    """Show no progress bar by default, as in tf_keras: a bar would wait for the logs of each step."""
     for name in ("fit", "evaluate"):
         kind_method = getattr(kind, name)
         setattr(kind, name, _with_epoch_lines(kind_method))
@@ -188,7 +188,7 @@ def _with_epoch_lines(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _repair_evaluate(trainer: Any, kind: Any) -> None:
-    """Evaluate a finite data set on the chief, exactly; and a given number of steps on the workers."""
+    """Evaluate a finite data set on the chief, exactly; a given number of steps on the workers."""
     original = kind.evaluate
 
     @functools.wraps(original)
@@ -210,7 +210,7 @@ def _is_whole(x: Any, steps: int | None) -> bool:
 
 
 def _bring_home(trainer: Any, model: Any, chief: ChiefOnlyStrategy, arguments: dict[str, Any]) -> None:
-    """Make the data of validation for the chief, once; `fit` has made them for the workers."""
+    """Make the validation data for the chief, once; `fit` has made them for the workers."""
     if isinstance(model._eval_epoch_iterator._distribute_strategy, ChiefOnlyStrategy):
         return
     model._eval_epoch_iterator = trainer.TFEpochIterator(

@@ -22,9 +22,9 @@ def repair(module: Any) -> None:
 def repair_updates(module: Any) -> None:
     """Put the repair of accumulation, moving averages and clipping into `keras.src.backend.tensorflow.optimizer`.
 
-    Keras asks the replicas to assign what only all of them together may ("You must specify an aggregation method"), in
-    a branch in which they cannot meet ("`merge_call` called while defining a new graph"). It clips each replica's part
-    of a gradient before the parts are added up. Here gradients are added up first, and then all is as on one device.
+    Keras makes each replica assign what only all replicas together may ("You must specify an aggregation method"), in a
+    branch in which they cannot meet ("`merge_call` called while defining a new graph"). It clips each replica's part of
+    a gradient before the parts are added up. Here gradients are added up first, and the rest is as on one device.
     """
     kind = module.TFOptimizer
     original = kind._backend_apply_gradients
@@ -168,8 +168,8 @@ def _build_outside(optimizer: Any, variables: Any) -> None:
 def _repair_finite(kind: Any) -> None:
     """Let all replicas agree whether gradients are finite, because an all-reduce follows only if they are.
 
-    Keras asks the first local replica about its own gradients, which are not reduced yet. Where only those of another
-    replica or worker overflow, workers decide differently and wait for one another for ever.
+    Keras asks the first local replica about its own gradients, which are not reduced yet. Where only another replica's
+    or worker's overflow, workers decide differently and wait for one another for ever.
     """
     original = kind.check_finite
 

@@ -1,4 +1,4 @@
-"""Executions of Keras 3's steps on the workers of ParameterServerStrategy, and the logs that come of them."""
+"""Executions of Keras 3's steps on the workers of ParameterServerStrategy, and their logs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import tensorflow as tf
 from tfscale.trainer.compat.keras3.worker_data import FedExecution
 
 IN_FLIGHT = 8
-"""Most executions per worker that are scheduled and not over. With more, callbacks would be told of steps long after
+"""Most executions per worker that are scheduled and not over. With more, callbacks would hear of steps long after
 their end; with fewer than 2, a worker would wait for the chief between two executions."""
 
 
 class PendingLogs(Mapping[str, Any], dict[str, Any]):  # type: ignore[metaclass, misc]
-    """Logs of the newest step that has ended, looked up when they are used.
+    """Logs of the newest step that has ended, looked up at their use.
 
-    A step that has just been scheduled has none yet; waiting for each would make the workers take turns. They are a
-    dict, because Keras's TensorBoard takes nothing else for logs.
+    A just scheduled step has no logs yet; waiting for each would make the workers take turns. They are a dict, because
+    Keras's TensorBoard takes nothing else for logs.
     """
 
     def __init__(self, scheduled: collections.deque[Any]) -> None:
@@ -77,7 +77,7 @@ class Scheduler:
         return PendingLogs(self._scheduled)
 
     def unless_over(self, execution: FedExecution) -> list[Any]:
-        """Return the batches of an execution. Raises StopIteration where there are none, when all steps have ended."""
+        """Return the batches of an execution. Raises StopIteration without any, once all steps have ended."""
         if not (batches := execution.batches()):
             self._coordinator.join()
             raise StopIteration

@@ -1,8 +1,8 @@
 """Files that all workers of MultiWorkerMirroredStrategy write at the same path, as they run the same script.
 
 In a folder that the workers share, the chief's file stays, and another worker's never replaces it. Where a worker has
-the place to itself (a disk of its own, or another path, as TensorFlow's guide has it), its file is there as it asked.
-Both write beside the place and then move, so that nobody meets half a file, or HDF5's lock on it.
+the place to itself (a disk of its own, or another path, as in TensorFlow's guide), its file stays there. All write
+beside the place and then move, so that nobody meets half a file, or HDF5's lock on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _BEGUN = time.time()
-"""An older file is of another run."""
+"""Time of this run's begin: an older file belongs to another run."""
 _BEHIND = 30.0
 """Seconds by which the chief may finish a file later than another worker. With less, the worker's own copy
 would be removed while the chief's file is not in place yet; with more, copies take room on the disk for longer."""
@@ -29,7 +29,7 @@ _Identity = tuple[int, int]
 _cluster: Any = None
 """Strategy that this process shares with other workers, None until the strategy is made."""
 _put: dict[Path, _Identity] = {}
-"""Files that this worker itself has put in place, with their state at that time."""
+"""Files that this worker has put in place, with their state at that time."""
 _kept: dict[Path, Path] = {}
 """This worker's own copies of its newest files, where the chief has put or will put its own file in place."""
 _owned: dict[Path, bool] = {}
@@ -38,7 +38,7 @@ _is_apart = False
 
 
 def watch(tensorflow: Any) -> None:
-    """Remember the strategy with which this process becomes one of several workers."""
+    """Remember the strategy that makes this process one of several workers."""
     kind = tensorflow.distribute.MultiWorkerMirroredStrategy
     make = kind.__init__
 
@@ -64,7 +64,7 @@ def is_follower() -> bool:
 
 @contextlib.contextmanager
 def apart(name: str) -> Iterator[str]:
-    """Yield a path to write at in place of this path, and move the file to this path in the end; may be nested."""
+    """Yield a path to write at; in the end the file is moved to this path. May be nested."""
     global _is_apart
     path = Path(name).resolve()
     staging = None if _is_apart else _staging(path)
@@ -83,7 +83,7 @@ def apart(name: str) -> Iterator[str]:
 
 
 def newest(name: str) -> str:
-    """Return where to read this worker's newest file: in place, or its own copy until the chief's file is in place."""
+    """Return the path of this worker's newest file: in place, or its own copy until the chief's file is in place."""
     path = Path(name).resolve()
     copy = _kept.get(path)
     if copy is None or not copy.exists() or (path.exists() and path.stat().st_mtime_ns >= copy.stat().st_mtime_ns):
@@ -92,7 +92,7 @@ def newest(name: str) -> str:
 
 
 def claim(name: str) -> None:
-    """Tell the other workers that the chief writes here: they look once a step has brought all together."""
+    """Mark the path as the chief's: the other workers look once a step has brought all together."""
     mark = _mark(name)
     with contextlib.suppress(OSError):
         mark.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ class PartialExecution:
 
 
 def loop(step: Callable[[Any], Any]) -> Any:
-    """Return a traced function of an iterator and a number of steps; it returns the output of the last step."""
+    """Return a traced function of an iterator and a number of steps, with the output of the last step."""
 
     def steps(iterator: Any, number: Any) -> Any:
         _, outputs = tf.while_loop(
@@ -43,7 +43,7 @@ def loop(step: Callable[[Any], Any]) -> Any:
 
 
 def each(step: Callable[[Any], Any]) -> Any:
-    """Return a traced function of batches: it makes a step with each batch and returns the output of the last step."""
+    """Return a traced function of batches that makes a step with each, with the output of the last step."""
 
     def steps(*batches: Any) -> Any:
         outputs = None

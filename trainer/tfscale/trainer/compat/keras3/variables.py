@@ -1,10 +1,9 @@
-"""Repairs of variables of Keras 3 that are elsewhere than the replicas.
+"""Repairs of Keras 3's variables that are elsewhere than the replicas.
 
 Keras 3.15.1 on TensorFlow 2.21.0 reads a variable, adds and writes it back. Where two workers do so at the same time
-under ParameterServerStrategy, one addition is lost: 330 of 480 iterations were counted. CentralStorageStrategy sums
-what its replicas write back, so that with two of them a metric's total doubles in each step: after 8 batches of 32
-examples it had counted 8,160, and a mean loss stays that of the first step. TensorFlow's own method adds in one
-operation.
+under ParameterServerStrategy, one addition is lost: 330 of 480 iterations were counted. CentralStorageStrategy sums its
+replicas' writes, so that with two replicas a metric's total doubles in each step: after 8 batches of 32 examples it had
+counted 8,160, and a mean loss stays that of the first step. TensorFlow's own method adds in one operation.
 
 Moving averages of BatchNormalization and seeds of Dropout have no aggregation in Keras 3, and CentralStorageStrategy
 refuses to assign such a variable in a replica. tf_keras takes the mean.

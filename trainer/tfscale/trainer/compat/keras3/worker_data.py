@@ -1,12 +1,12 @@
 """Data for the workers of ParameterServerStrategy in `fit` and `evaluate` of Keras 3.
 
 Keras gives a strategy's data set to its loop, but under ParameterServerStrategy (TensorFlow 2.21.0) only
-`ClusterCoordinator.create_per_worker_dataset` makes one on the workers.
+`ClusterCoordinator.create_per_worker_dataset` makes a data set on the workers.
 
 Data that Python makes (a generator, a PyDataset, `tf.py_function`) are read on the chief, which gives each batch to a
-worker. On a worker, each batch would be a call back to the chief's Python. While such a call is under way, the chief
-cannot make its next function known to that worker: it holds Python's lock and waits for the worker, and the worker
-waits for the lock. So `evaluate` after `fit` hung for ever.
+worker. On a worker, each batch would be a call back to the chief's Python. During such a call the chief cannot make its
+next function known to that worker: it holds Python's lock and waits for the worker, and the worker waits for the lock.
+So `evaluate` after `fit` hung for ever.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FedExecution:
 
 
 def read_here(data: Any) -> tf.data.Dataset | None:
-    """Return the data set if Python makes it, so that the chief has to read it; None for any other data set."""
+    """Return the data set if Python makes it, so that the chief must read it; None for any other data set."""
     data = data._original_dataset if isinstance(data, input_lib.DistributedDataset) else data
     return data if isinstance(data, tf.data.Dataset) and _runs_python(data) else None
 
@@ -56,7 +56,7 @@ class WorkerData:
     def __init__(self, strategy: tf.distribute.Strategy, data: Any, size: int | None, steps: int | None) -> None:
         """Take a data set of `size` batches (None unless finite), or a distributed one; `steps` make an epoch.
 
-        Raises ValueError where the length of an epoch is not known.
+        Raises ValueError where the length of an epoch is unknown.
         """
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         if isinstance(data, input_lib.DistributedDataset):

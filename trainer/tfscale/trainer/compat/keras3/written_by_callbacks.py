@@ -1,8 +1,8 @@
 """Files that callbacks of Keras 3 write on all workers: backups, CSV files, events of TensorBoard.
 
-In Keras 3.15.1 each worker writes to one place, and one removes the backup while another writes it. Here the chief
-claims its place when training begins; a worker that finds the claim once the first epoch is over leaves the place to
-the chief, as tf_keras does.
+In Keras 3.15.1 all workers write to the same place, and one removes the backup while another writes it. Here the chief
+claims its place when training begins; a worker that finds the claim after the first epoch leaves the place to the
+chief, as tf_keras does.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def repair_csv(module: Any) -> None:
 
 
 def _begin_elsewhere(callback: Any, begin: Callable[..., Any]) -> None:
-    """Open the file of a worker: nowhere, if the chief has it."""
+    """Open the file of a worker: no file, if the chief writes it."""
     named = callback.filename
     callback.filename = named if is_own(named) else os.devnull
     try:

@@ -1,7 +1,7 @@
 """Names of checkpoints without the ending that Keras 3 wants, such as `ckpt_{epoch}`.
 
-Stock Keras (seen with 3.15.1) raises ValueError. Weights go to `ckpt_1.weights.h5` here, and are found there again
-under the printed name, also by `tf.train.latest_checkpoint`.
+Stock Keras (seen with 3.15.1) raises ValueError. Here weights go to `ckpt_1.weights.h5`, and are found again under the
+printed name, also by `tf.train.latest_checkpoint`.
 """
 
 from __future__ import annotations

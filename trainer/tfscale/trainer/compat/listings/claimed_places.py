@@ -12,7 +12,7 @@ from tfscale.trainer.probe.process.agent_variables import agent_variable
 
 
 def repair(tensorflow: Any) -> None:
-    """Refuse a MultiWorkerMirroredStrategy in another place than the agent's: it would wait for that place's owner."""
+    """Refuse a MultiWorkerMirroredStrategy in a place other than the agent's: it would wait for that place's owner."""
     kind = tensorflow.distribute.MultiWorkerMirroredStrategy
     make = kind.__init__
 

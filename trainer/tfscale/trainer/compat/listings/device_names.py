@@ -28,7 +28,7 @@ def repair_names(tensorflow: Any) -> None:
 
 
 def _logical(match: re.Match[str]) -> str:
-    """Return the name of the physical device as a logical one: only visible devices are counted there."""
+    """Return the logical name of a physical device: logical names count only visible devices."""
     kind, index = match[1], int(match[2])
     visible = [device.name for device in tf.config.get_visible_devices(kind)]
     place = visible.index(match[0]) if match[0] in visible else index
@@ -37,7 +37,7 @@ def _logical(match: re.Match[str]) -> str:
 
 
 def refuse_absent(tensorflow: Any) -> None:
-    """Refuse a strategy of devices of which this host does not have all; stock TensorFlow waits for ever."""
+    """Refuse a strategy with devices that this host lacks; stock TensorFlow waits for ever."""
     _check(tensorflow.distribute.MirroredStrategy, lambda devices=None, *_, **__: devices)
     _check(
         tensorflow.distribute.experimental.CentralStorageStrategy,

@@ -1,4 +1,4 @@
-"""Lines about a listing that does not run as its book prints it: a line beside a repair, or in place of a silent wait.
+"""Lines about a listing that does not run as printed in its book: beside a repair, or in place of a silent wait.
 
 Standard library alone: it is loaded where a script ends before it has imported TensorFlow.
 """
@@ -12,7 +12,7 @@ from tfscale.core.log_clues import EXPLAINED
 
 
 class Erratum(ValueError):
-    """Error in a listing: why it cannot run as printed, and what to write, in one line."""
+    """Error in a listing: why it cannot run as printed, and the remedy, in one line."""
 
 
 listeners: list[Callable[[str], None]] = []
@@ -21,7 +21,7 @@ _noted: set[str] = set()
 
 
 def note(sentence: str) -> None:
-    """Say once, on stderr and in the console, what tfscale did in place of a printed line; the script goes on."""
+    """Report once, on stderr and in the console, a replacement for a printed line; the script goes on."""
     if sentence not in _noted:
         _noted.add(sentence)
         print(f"tfscale: {sentence}", file=sys.stderr, flush=True)

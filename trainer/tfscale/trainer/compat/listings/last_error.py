@@ -1,4 +1,4 @@
-"""Last error of a script: one line of what to write, after Python's own lines or, for an Erratum, in their place.
+"""Last error of a script: a line with a remedy, after Python's own lines or, for an Erratum, in their place.
 
 Standard library alone: a script may fail before it has imported TensorFlow.
 """
@@ -32,7 +32,7 @@ unrepaired: dict[str, str] = {}
 
 
 def advise(error: BaseException, sentence: str) -> None:
-    """Attach a line that is printed if this error ends the script; a line that is attached already stays."""
+    """Attach a line that is printed if this error ends the script; an attached line stays."""
     if not hasattr(error, _ADVICE):
         setattr(error, _ADVICE, sentence)
 
@@ -46,7 +46,7 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def advice(error: BaseException) -> str | None:
-    """Return what to write in place of the line that failed, None where tfscale knows no replacement."""
+    """Return a replacement for the line that failed, None where tfscale knows none."""
     if isinstance(attached := getattr(error, _ADVICE, None), str):
         return attached
     if isinstance(error, Erratum):

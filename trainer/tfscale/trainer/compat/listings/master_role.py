@@ -1,8 +1,7 @@
 """Clusters whose chief is called `master`, as AI Platform and older operators write TF_CONFIG.
 
-Stock TensorFlow 2 refuses them (`Disallowed task type found in cluster spec`, seen with 2.21.0). The variable stays as
-it is, because scripts that were written for such a platform read the name there; only TensorFlow's resolver reads
-`chief`.
+Stock TensorFlow 2 refuses them (`Disallowed task type found in cluster spec`, seen with 2.21.0). The variable stays
+unchanged, because scripts for such a platform read the name there; only TensorFlow's resolver reads `chief`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _asked_in_vain = False
 
 
 def watch(tensorflow: Any) -> None:
-    """Notice whether the script asks for GPUs where there are none; TensorFlow itself asks in another way."""
+    """Watch whether the script asks for GPUs on a host without any; TensorFlow's own question is not counted."""
     for module, name in (
         (tensorflow.config, "list_physical_devices"),
         (tensorflow.config, "list_logical_devices"),
@@ -39,7 +39,7 @@ def _noticed(ask: Any) -> Any:
 
 
 def _is_of_script(frame: FrameType | None) -> bool:
-    """Return whether code of the script called the function of this frame, not a library that asks for itself."""
+    """Return whether the script itself called the function of this frame, and not a library."""
     caller = frame.f_back.f_globals.get("__name__", "") if frame is not None and frame.f_back is not None else ""
     return caller.partition(".")[0] not in ("tfscale", "tensorflow", "keras", "tf_keras")
 

@@ -12,7 +12,7 @@ _PATIENCE = 3.0
 """Seconds for a name to resolve, or for a connection; both take milliseconds where there is a TPU."""
 _METADATA = "metadata.google.internal"
 _VARIABLES = ("GCE_METADATA_HOST", "GCE_METADATA_IP")
-"""Variables that name another host to ask."""
+"""Variables that name another host than TensorFlow's default."""
 
 
 def check(tpu: str | None) -> None:
@@ -34,7 +34,7 @@ def _connect(tpu: str) -> None:
 
 
 def _resolves(host: str) -> bool:
-    """Return whether a name resolves in time; the question itself has no limit of time, so a thread asks it."""
+    """Return whether a name resolves in time; a lookup has no time limit, so a thread makes it."""
     found: list[object] = []
 
     def ask() -> None:

@@ -1,7 +1,7 @@
 """ParameterServer clusters of workers and servers alone, with one script for all tasks and no `Server.join` in it.
 
 Stock TensorFlow (seen with 2.21.0) makes each of these tasks a coordinator, and all wait for ever for a server that
-nobody has started. Here each task serves its place, and worker 0 runs the script as coordinator beside that.
+nobody has started. Here each task serves its place, and worker 0 also runs the script as coordinator.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def repair(tensorflow: Any) -> None:
 
 
 def _notice_servers(kind: Any) -> None:
-    """Notice the servers that the script makes, and say so where a task joins a server that no coordinator will use."""
+    """Remember the script's servers, and warn where a task joins a server that no coordinator will use."""
     make, join = kind.__init__, kind.join
 
     @functools.wraps(make)
@@ -72,7 +72,7 @@ def _coordinator(resolver: Any) -> Any:
 
 
 def _free_address(worker: str) -> str:
-    """Return a free address on this host, which is worker 0's, that other tasks can reach."""
+    """Return a free address on this host, worker 0's, that other tasks can reach."""
     host = worker.rpartition(":")[0]
     with socket.socket() as probe:
         probe.bind(("", 0))

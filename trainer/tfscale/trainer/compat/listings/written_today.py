@@ -1,4 +1,4 @@
-"""Names of TensorFlow 1 and of older Keras that no repair can bring back, each with its replacement of today."""
+"""Names of TensorFlow 1 and of older Keras that no repair can bring back, each with its present replacement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIXES = (("keras._tf_keras.keras", "tf.keras"), ("keras.api", "tf.keras"), (
 
 
 def instead_of(module: str, name: str) -> str | None:
-    """Return a line with the replacement of a name that a module of TensorFlow or Keras does not have, else None."""
+    """Return a line with the replacement of a name that a module of TensorFlow or Keras lacks, else None."""
     if (owner := _public(module)) is None:
         return None
     path = f"{owner}.{name}"
@@ -32,7 +32,7 @@ def instead_of(module: str, name: str) -> str | None:
 
 
 def _public(module: str) -> str | None:
-    """Return the name of a module as scripts write it, None for a module that is neither TensorFlow's nor Keras's."""
+    """Return the public name of a module of TensorFlow or Keras, None for any other module."""
     for prefix, written in _PREFIXES:
         if module == prefix or module.startswith(f"{prefix}."):
             return written + module[len(prefix) :].replace(".v2", "")

@@ -17,12 +17,12 @@ class CompiledRuns:
         self._by_key: dict[Hashable, TracedRun] = {}
 
     def mark(self, run: TracedRun) -> None:
-        """Mark a run as unsplit if its compiled function updates variables: the function may only compute gradients."""
+        """Mark a run as unsplit if its compiled function updates variables; another may only compute gradients."""
         run.unsplit = changes_variables(run)
         self.are_seen |= run.unsplit
 
     def as_traced(self, key: Hashable, run: TracedRun) -> TracedRun:
-        """Return the run as it was observed when its function was traced, now or earlier, and begun as it is now.
+        """Return the run as observed when its function was traced, now or earlier, with the begin of now.
 
         `key` identifies the function.
         """

@@ -11,7 +11,7 @@ _CACHE = "_tfscale_distribution"
 
 
 def distribution_of(strategy: Any) -> Distribution:
-    """Return how any strategy distributes, the default one included; it is read once."""
+    """Return how any strategy distributes, the default strategy included; each is read once."""
     distribution: Distribution | None = strategy.__dict__.get(_CACHE)
     if distribution is None:
         distribution = _read(strategy)

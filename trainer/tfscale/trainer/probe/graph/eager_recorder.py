@@ -14,8 +14,8 @@ from tfscale.trainer.probe.graph.traced_run import RunPlace, TracedRun, Unresolv
 from tfscale.trainer.probe.rows.spans import Distribution, Kind, Sites, Span
 
 _MOST_SPANS = 100_000
-"""Spans that are kept until the next read, of each second. With ten spans in a step of 1 ms these are ten seconds: a
-tenth of it would lose steps whenever one read comes late; ten times as many would take over 100 MB if nobody reads."""
+"""Spans that are kept until the next read. With ten spans in a step of 1 ms these are ten seconds: a tenth would
+lose steps whenever one read comes late; ten times as many would take over 100 MB if nobody reads."""
 
 
 class EagerRecorder:

@@ -39,7 +39,7 @@ class Exchange:
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     first: list[tuple[tf.Tensor, tf.Operation]] = field(default_factory=list)
-    """Fetched variables that the graph has not changed before, each with an op that uses the variable."""
+    """Fetched variables that the graph has not changed before, each with an op that uses it."""
 
     def __bool__(self) -> bool:
         return bool(self.pulled or self.pushed)
@@ -117,7 +117,7 @@ def _uses(operations: Iterable[tf.Operation], places: _Places) -> list[tuple[tf.
 
 
 def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Return the reads that wait because this graph has changed their variable before."""
+    """Return the reads that wait because this graph has changed their variable earlier."""
     changed: set[int] = set()
     late: set[tf.Operation] = set()
     updates = set(variable_updates(operations))
@@ -131,7 +131,7 @@ def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
 
 
 def arrived(fetched: Iterable[tuple[tf.Tensor, tf.Operation]]) -> list[tf.Operation]:
-    """Return ops of the worker that are done when the fetched tensors have arrived.
+    """Return the worker's ops that are done when the fetched tensors have arrived.
 
     Each is placed with an op that uses the tensor, so that the tensor does not travel a second time.
     """

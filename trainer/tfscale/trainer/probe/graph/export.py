@@ -1,6 +1,6 @@
 """Graphs that leave the process or are rewritten by others: in these the op of the stamps does nothing, or is removed.
 
-A GraphDef with our op cannot be loaded or converted elsewhere, and nobody would read what it writes.
+A GraphDef with our op cannot be loaded or converted elsewhere, and nobody would read its rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WRITE = (staging_area.OP, ring.OP)
 
 
 def write_nothing(graph_def: Any) -> set[str]:
-    """Replace the ops of a GraphDef that write rows by ops that do nothing; return the functions that had such ops."""
+    """Replace the ops of a GraphDef that write rows by empty ops; return the functions with such ops."""
     _empty_all(graph_def.node)
     return {each.signature.name for each in graph_def.library.function if _empty_all(each.node_def)}
 
@@ -26,7 +26,7 @@ def write_nothing(graph_def: Any) -> set[str]:
 def without_stamps(graph_def: Any) -> Any:
     """Return a GraphDef whose stamps do nothing.
 
-    Functions that are no longer those of their names in this process have others, as it may load the graph again.
+    Its changed functions get new names, because this process may load the graph again.
     """
     changed, before = write_nothing(graph_def), set[str]()
     while changed - before:
@@ -79,5 +79,5 @@ def _empty(node: Any) -> None:
 
 @functools.cache
 def leave_out_when_vectorized() -> None:
-    """Let `tf.vectorized_map` leave stamps out: it makes one op of a whole batch, and has no rule for a stamp."""
+    """Let `tf.vectorized_map` leave stamps out: it turns a whole batch into one op, and has no rule for a stamp."""
     RegisterPFor(ring.OP)(lambda _: tf.no_op())

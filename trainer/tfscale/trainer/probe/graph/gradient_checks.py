@@ -1,7 +1,7 @@
 """Checks in graphs whether the gradients of each local replica are finite, before they are reduced over all replicas.
 
-After the reduction a number that is not finite is in the gradients of all workers. A check reads the gradients where
-they lie, and writes a row only if some are not finite. Nothing waits for it but the stamp after the reduction.
+After the reduction a non-finite number is in the gradients of all workers. A check reads the gradients on their own
+devices, and writes a row only if some are not finite. Only the stamp after the reduction waits for it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GradientChecks:
     def check(self, buffer: RowBuffer, site: Site, handed: Any, run: TracedRun | None) -> list[tf.Operation]:
         """Check the gradients that each local replica hands to a reduction in a run, and return the ops of the checks.
 
-        None where nothing is exchanged, or no gradients were computed so far: what is handed over is something else.
+        None where nothing is exchanged, or no gradients were computed so far: then the tensors are no gradients.
         """
         if run is None or not run.gradients or not site.collective:
             return []
@@ -74,7 +74,7 @@ class GradientChecks:
             return any(not check.site.overlaps_updates for check in self._by_kind.values())
 
     def taken_out(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows that no check wrote; the rows of checks are kept until `drain`."""
+        """Return the rows other than the checks', which are kept until `drain`."""
         if not self._by_kind or not len(rows):
             return rows
         of_checks = np.isin(rows[:, 0], list(self._by_kind))

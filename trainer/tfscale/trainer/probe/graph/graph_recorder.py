@@ -1,4 +1,4 @@
-"""Recorder of calls in a graph that is being traced: it puts stamps before and after each."""
+"""Recorder of calls in a graph during its trace: it puts stamps before and after each call."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class GraphRecorder:
         return self.gradient_checks.taken_out(rows), lost
 
     def forget(self) -> None:
-        """Throw away the rows that graphs with stamps still write once nothing is recorded any more."""
+        """Throw away the rows that graphs with stamps still write after the end of recording."""
         if self.buffer:
             self.buffer.clear()
 
@@ -129,7 +129,7 @@ class GraphRecorder:
             self._writer.write(graph, self._made_buffer)
 
     def write_later(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
-        """Write a span of these stamps and numbers with the other spans of its graph, once the graph is traced."""
+        """Write a span of these stamps and numbers with the other spans of its graph, once the trace is complete."""
         self._writer.write_later(site, *values)
 
     def input(self, call: Callable[[], Any]) -> Any:
@@ -206,7 +206,7 @@ class GraphRecorder:
             self._writer.write_later(self._sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _end_input(self, begun: _Begun, result: Any) -> Any:
-        """Stamp the end of the input, and return the batch such that it is used only after this stamp."""
+        """Stamp the end of the input, and return the batch so that its use waits for this stamp."""
         made = _made_in(begun.stamp.graph, result)
         end = begun.buffer.stamp(made, carrier=next(iter(made), None))
         begun.site.examples, more = count_examples(result)
@@ -235,13 +235,13 @@ class GraphRecorder:
         self._writer.write_later(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
     def _stamp_gradients(self, site: Site, graph: Any, run: TracedRun) -> None:
-        """Stamp the gradients of each of several replicas in a micro-batch, which reduces nothing."""
+        """Stamp the gradients of each of several replicas in a micro-batch without a reduction."""
         gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
         if len(gradients) == site.distribution.local_replicas > 1 and all(gradients):
             self._write_ready(self._made_buffer(), site, gradients)
 
     def _stamp_replicas(self, buffer: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
-        """Return a stamp of each of several replicas that hand something to a reduction inside a run."""
+        """Return a stamp of each of several replicas that hand tensors to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
         return self._write_ready(buffer, site, replicas) if len(replicas) > 1 and all(replicas) else []
 

@@ -76,7 +76,7 @@ class Recorder:
     def run(
         self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False, compiled: bool = False
     ) -> Any:
-        """Record `call`, which is a step or a part of one; `key` identifies the place in the program.
+        """Record `call`, which is a step or a part of a step; `key` identifies the place in the program.
 
         A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run. A function that
         XLA has `compiled` is a run if it updates variables from gradients; else it may only compute gradients.
@@ -130,7 +130,7 @@ class Recorder:
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
-        """Yield whether to record a call of this kind: inside another of its kind it is a part of that call."""
+        """Yield whether to record a call of this kind: a call inside another of its kind is a part of that call."""
         if not self.switch.is_on or kind in self._around.kinds:
             yield False
             return

@@ -32,7 +32,7 @@ class RowWriter:
         self._unwritten.setdefault(id(values[0].graph), []).append(StampedSpan(site, list(values)))
 
     def has_input(self, graph: Any) -> bool:
-        """Return whether this graph, which is being traced, or a graph around it has asked for a batch so far."""
+        """Return whether this graph, during its trace, or a graph around it has requested a batch so far."""
         while graph is not None:
             if any(span.site.kind is Kind.INPUT for span in self._unwritten.get(id(graph), [])):
                 return True
@@ -40,10 +40,10 @@ class RowWriter:
         return False
 
     def write(self, graph: Any, row_buffer: Callable[[], RowBuffer]) -> None:
-        """Write the spans of a graph that has been traced.
+        """Write the spans of a traced graph.
 
         A reduction that overlaps the updates may wait for other workers long after the run has ended, so it has a row
-        of its own. `row_buffer` returns where the rows wait; it is made only for a graph that has spans.
+        of its own. `row_buffer` returns the place of the rows; it is made only for a graph with spans.
         """
         stamped = _one_run(self._unwritten.pop(id(graph), []))
         for overlaps in (False, True):

@@ -55,7 +55,7 @@ def _of_replica(leaf: Any, index: int) -> Any:
 
 
 def replica_gradients(handed: Any) -> list[list[tf.Tensor | None]]:
-    """Return by local replica the gradients that it hands to a reduction; of a sparse gradient its rows."""
+    """Return by local replica its gradients for a reduction; of a sparse gradient its rows."""
     leaves = tf.nest.flatten(handed)
     width = len(replica_tensors(handed))
     return [[_gradient(_of_replica(leaf, index)) for leaf in leaves] for index in range(width)]
@@ -67,7 +67,7 @@ def _gradient(value: Any) -> tf.Tensor | None:
 
 
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
-    """Return the bytes (elements x dtype) of the tensors whose shape is known before the graph runs."""
+    """Return the bytes (elements x dtype) of the tensors whose shape is known before the run."""
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
 
 
@@ -160,7 +160,7 @@ def descendants(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
 
 
 def ops_in(graph: Any, tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
-    """Return the ops of a graph that make these tensors. A tensor of a graph around it is there as a captured input."""
+    """Return the ops of a graph that make these tensors. A tensor of a graph around it is a captured input there."""
     captured = {id(outside): inside for outside, inside in getattr(graph, "captures", ())}
     found = [tensor if tensor.graph is graph else captured.get(id(tensor)) for tensor in tensors]
     return {tensor.op for tensor in found if tensor is not None}
@@ -184,7 +184,7 @@ def loop_inside(graph: Any, outermost: Container[int]) -> Any:
 
 
 def iterations(body: Any) -> int:
-    """Return how often the body of a loop runs at most; 1 where its graph does not say."""
+    """Return the most iterations of a loop's body; 1 where its graph does not say."""
     # A graph does not keep the one around it: that of a function which is called once may be gone.
     around = body.outer_graph
     for op in around.get_operations() if around is not None else ():

@@ -1,4 +1,4 @@
-"""Run of a program while its graph is traced, or while it goes on eagerly."""
+"""Run of a program during the trace of its graph, or while it runs eagerly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class RunPlace(NamedTuple):
 class Reduction(NamedTuple):
     """Reduction in a graph: its results, and the stamp of its end.
 
-    One replica reduces nothing: under a condition (`tf.cond`) its results may be gradients of the graph around it.
+    With one replica nothing is reduced: under a condition (`tf.cond`) the results may be gradients of the graph around
+    it.
     """
 
     site: Site
@@ -47,22 +48,22 @@ class Reduction(NamedTuple):
 
     @property
     def ops(self) -> set[tf.Operation]:
-        """Ops by which the graph of the reduction has its results, once the graph uses the results."""
+        """Ops that make the results in the graph of the reduction, once the graph uses them."""
         return ops_in(self.stamp.graph, self.results)
 
 
 class UnresolvedReductions:
-    """Reductions in another graph than their run: unknown until later is whether updates of variables wait for them."""
+    """Reductions in another graph than their run: later it becomes known whether updates of variables wait for them."""
 
     def __init__(self) -> None:
         self._reductions: list[Reduction] = []
 
     def add(self, reductions: list[Reduction]) -> None:
-        """Add reductions whose graph is being traced."""
+        """Add reductions of the graph under trace."""
         self._reductions += reductions
 
     def resolve(self) -> None:
-        """Decide for each reduction whether updates wait, once rows show that all graphs have been traced."""
+        """Decide for each reduction whether updates wait for it, once rows show that all graphs have been traced."""
         unresolved, self._reductions = self._reductions, []
         for reduction in unresolved:
             reduction.site.overlaps_updates = not updates_fed_by(reduction.ops)
@@ -70,7 +71,7 @@ class UnresolvedReductions:
 
 @dataclass
 class TracedRun:
-    """Observations inside one run, while it was traced or while it went on eagerly."""
+    """Observations inside one run, during its trace or while it runs eagerly."""
 
     trains: bool = False
     applies: bool = False
@@ -79,7 +80,7 @@ class TracedRun:
     unsplit: bool = False
     counter: Counter | None = None
     begun: list[tf.Operation] = field(default_factory=list)
-    """Stamp of the run's begin, in a graph that does not itself ask for a batch."""
+    """Stamp of the run's begin, in a graph that does not itself request a batch."""
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""
@@ -88,12 +89,12 @@ class TracedRun:
 
     @property
     def micro_batches(self) -> int:
-        """Number of micro-batches whose gradients a loop inside of the run computes, one after the other."""
+        """Number of micro-batches whose gradients a loop inside of the run computes in turn."""
         return 1 if self.loop is None else iterations(self.loop)
 
 
 def reduction_traits(handed: Any, distribution: Distribution, *, gathers: bool, in_run: bool) -> dict[str, Any]:
-    """Return the traits of the site of a reduction, or of a gather, by the tensors that are `handed` to it."""
+    """Return the traits of the site of a reduction, or of a gather, by its `handed` tensors."""
     replica, sparse = replica_tensors(handed)[0], sparse_gradients(handed)
     return {
         "bytes": fixed_bytes(replica),
@@ -109,7 +110,7 @@ def reduction_traits(handed: Any, distribution: Distribution, *, gathers: bool, 
 
 
 def changes_variables(run: TracedRun) -> bool:
-    """Return whether a run changes variables by the gradients that it computes: with an optimizer, or by hand."""
+    """Return whether a run changes variables by its own gradients, with an optimizer or by hand."""
     return run.applies or any(updates_fed_by({tensor.op for tensor in tensors}) for tensors in run.gradients.values())
 
 

@@ -6,8 +6,8 @@
     Server.__init__                    makes this process a worker or a server
 
 Steps are recorded by the same stamps as everywhere, kept on the worker (`rows/remote_row_buffer.py`). The worker's
-thread in the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays
-no other.
+thread in the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays no
+other.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tfscale.trainer.probe.rows.spans import Distribution, Kind
 from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
 
 _PERIOD = 0.5
-"""Seconds between two reads of what a worker has staged: two for each report, so that a report misses no second. Each
-costs a call over the network, between two functions."""
+"""Seconds between two reads of a worker's staged rows: two for each report, so that a report misses no second. Each
+read costs a call over the network, between two functions."""
 
 
 class ParameterServer:
-    """Measurement of a chief's workers, from the moment when it makes the strategy."""
+    """Measurement of a chief's workers, from the making of the strategy on."""
 
     def __init__(self, recorder: Recorder, on_server: Callable[[], None]) -> None:
         self._recorder = recorder
@@ -148,7 +148,7 @@ class ParameterServer:
             return NO_ROWS, 0
 
     def _empty(self, worker: Any) -> None:
-        """Throw away the rows that graphs with stamps still stage once nothing is measured any more."""
+        """Throw away the rows that graphs with stamps still stage after the end of measuring."""
         now = time.monotonic()
         if self._buffer is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
             self._emptied[worker.worker_index] = now

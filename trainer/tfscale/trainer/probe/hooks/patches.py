@@ -17,12 +17,12 @@ class _Patch(NamedTuple):
     owner: Any
     attribute: str
     original: Any
-    """Value in the owner's own namespace, _INHERITED where it had none."""
+    """Value in the owner's own namespace, _INHERITED without one."""
     wrapper: Any
 
 
 class Patches:
-    """Attributes that are replaced at present.
+    """Present replacements of attributes.
 
     `on_fault` is called with one line for each feature that cannot be put in place.
     """
@@ -33,10 +33,10 @@ class Patches:
         self._is_on = True
 
     def put(self, feature: Feature, hooks: Mapping[str, Method]) -> bool:
-        """Put the hooks of a feature in place, by the path of the name that each replaces; return whether it could.
+        """Put the hooks of a feature in place, by the path of the replaced name; return whether all names fit.
 
-        A hook gets the original before the arguments of the call. Where a name of the feature is not as expected,
-        nothing is replaced.
+        A hook gets the original before the arguments of the call. If a name of the feature is not as expected, nothing
+        is replaced.
         """
         if not self._is_on:
             return False

@@ -1,6 +1,6 @@
 """Calls before this process ends, or becomes another program, without Python's own end: `os._exit`, `os.exec*`.
 
-Without them the steps of its last second would be lost.
+Otherwise the steps of its last second would be lost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 _ENDS = ("_exit", "execv", "execve")
-"""Functions of `os` that all others of their kind call."""
+"""Functions of `os` that all other functions of their kind call."""
 
 
 def before_sudden_end(call: Callable[[], object], seconds: float) -> None:

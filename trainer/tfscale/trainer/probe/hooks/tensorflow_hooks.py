@@ -1,7 +1,7 @@
-"""Probe's hooks in TensorFlow: methods through which every step passes.
+"""Probe's hooks in TensorFlow: methods that every step calls.
 
-`tf_internals.py` lists them by feature. In `fit` Python passes through them once a trace, so they leave stamps in the
-graph; in eager loops it passes through them at each step, and they take the time themselves.
+`tf_internals.py` lists them by feature. In `fit` Python calls them once a trace, so they leave stamps in the graph; in
+eager loops it calls them at each step, and they take the time themselves.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable
 
 
 def _code_of(function: Any) -> Hashable:
-    """Return an identity of a function's lines: the same whenever these lines run."""
+    """Return an identity of a function's lines, equal at each of their executions."""
     code: Hashable = getattr(getattr(function, "python_function", function), "__code__", None)
     return code or type(function).__qualname__
 
 
 def _codes_of(function: Any, depth: int = 3) -> Hashable:
-    """Return an identity that tells apart functions of the same lines, in which Keras trains and evaluates."""
+    """Return an identity that differs for functions of the same lines, in which Keras trains and evaluates."""
     plain = getattr(function, "python_function", function)
     inside = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
     callables = [each for each in inside if hasattr(each, "__code__")] if depth else []

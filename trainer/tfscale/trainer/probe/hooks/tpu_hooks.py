@@ -1,4 +1,4 @@
-"""Line that says what to do if no TPU answers, printed after the long trace of TensorFlow's error."""
+"""Line of advice for a TPU that does not answer, printed after the long trace of TensorFlow's error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.trainer.probe.hooks.patches import Method, Patches
 
 
 def install(patches: Patches) -> None:
-    """Say why there is no TPU if a script ends for that reason; a TPU out of reach is not asked for."""
+    """Print advice if a script ends for want of a TPU, which is not contacted for it."""
 
     def resolve(method: Method, resolver: Any, tpu: Any = None, *args: Any, **kwargs: Any) -> None:
         check(tpu)

@@ -1,4 +1,4 @@
-"""Profile of this process by TensorFlow, made when the agent orders it."""
+"""Profile of this process by TensorFlow, made on the agent's order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def begin(folder: str) -> None:
 
 
 def write(folder: str) -> Path:
-    """End the recording, and return its file, in the folder where TensorBoard looks for it. Raises ProfileError."""
+    """End the recording, and return its file, in TensorBoard's folder. Raises ProfileError."""
     before = set(_files(folder))
     try:
         tf.profiler.experimental.stop()

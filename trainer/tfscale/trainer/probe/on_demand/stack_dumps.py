@@ -16,7 +16,7 @@ _file: IO[str] | None = None
 
 
 def listen() -> int | None:
-    """Have the stacks written to the agent's file whenever SIGNAL comes; return SIGNAL, None if it is taken.
+    """Have the stacks written to the agent's file whenever SIGNAL comes; return SIGNAL, None if the script uses it.
 
     The handler is `faulthandler`'s, in C: it needs no turn of the interpreter.
     """

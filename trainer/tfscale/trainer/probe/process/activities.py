@@ -1,4 +1,4 @@
-"""Activities of the process outside of its steps, which hooks note when they begin and end."""
+"""Activities of the process outside of its steps, recorded by hooks at their begin and end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from tfscale.core.records.probe_status import Activity, ActivityKind
 
 _BRIEF = 0.05
-"""Seconds. Activities that were over before a report are left out if all of their kind took less than this together:
-a line for each checkpoint of 5 ms would hide what matters; from 50 ms on a step of usual size shows the gap."""
+"""Seconds. Ended activities are left out of a report if all of their kind took less than this together: a line for
+each checkpoint of 5 ms would hide the longer ones; from 50 ms on a step of usual size shows the gap."""
 
 _REMEMBERED = 16
-"""Number of newest activities from hooks that inferred activities are compared with. An inferred activity is
+"""Number of newest activities from hooks with which inferred activities are compared. An inferred activity is
 reported within seconds, so a few would do; thousands would make each report slow."""
 
 COMPILE, CHECKPOINT, EVALUATION, IDLE = ActivityKind
@@ -33,9 +33,9 @@ class Announcer:
         """End of each activity that hooks noted, infinite while it lasts."""
 
     def to_report(self, noted: list[Activity], inferred: list[Activity]) -> list[Activity]:
-        """Return the activities to report, of all that began or ended since the last report.
+        """Return the activities to report: all that began or ended since the last report.
 
-        Hooks have `noted` some; those `inferred` from the spans count where no hook noted one.
+        Hooks have `noted` some; those `inferred` from the spans count where hooks noted none.
         """
         self._ends |= {_key(activity): activity.end or math.inf for activity in noted if activity.kind in _INFERRED}
         self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
@@ -63,7 +63,7 @@ class Announcer:
 
 
 class Activities:
-    """Activities that hooks note, in any thread. An activity inside another of its kind is part of the outer one."""
+    """Activities that hooks record, in any thread. An activity inside another of its kind is part of the outer one."""
 
     def __init__(self) -> None:
         self._depths: dict[ActivityKind, int] = {}
@@ -77,14 +77,14 @@ class Activities:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Note that the block writes a checkpoint from which training can go on."""
+        """Record that the block writes a checkpoint from which training can go on."""
         with self.during(CHECKPOINT):
             yield
             self.checkpointed = time.time()
 
     @contextmanager
     def during(self, kind: ActivityKind) -> Iterator[None]:
-        """Note that the block is an activity of this kind."""
+        """Record that the block is an activity of this kind."""
         with self._lock:
             if not self._depths.get(kind):
                 self._begun[kind] = time.time()
@@ -98,7 +98,7 @@ class Activities:
                     self._ended.append(Activity(kind, self._begun.pop(kind), time.time()))
 
     def drain(self) -> list[Activity]:
-        """Return the activities that have ended since the last call, and those that have begun and still last."""
+        """Return the activities that have ended since the last call, and the open ones."""
         with self._lock:
             ended, self._ended = self._ended, []
             lasting = {Activity(*begun) for begun in self._begun.items()}

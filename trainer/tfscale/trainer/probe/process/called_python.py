@@ -14,14 +14,14 @@ _SECONDS, _MOST_SECONDS = 10.0, 60.0
 """Bounds of the time over which a step's share is measured: two workers are compared over 10 s, and a minute is as long
 as agents keep frames."""
 _CALLS = 20
-"""Calls that it has at least, within these bounds: parts of a first and a last one move it by a tenth, at most."""
+"""Least calls of a measured stretch, within these bounds: a partial first and last call move it by a tenth, at most."""
 _STEP = 0.05
-"""Relative step in which the seconds are told. With smaller ones the status would change each second, and be sent and
-read anew; with 0.1 two equal inputs could differ by that."""
+"""Relative step in which the seconds are reported. Smaller steps would change the status each second, to be sent and
+read anew; with 0.1 two equal inputs could differ by a whole step."""
 _NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
-"""First words of the names of threads that load no data: TensorFlow's own have no name in Python (`Dummy-`)."""
-_HEALTH = "(_check_health)"
-"""Last word of the name of the thread in which MultiWorkerMirroredStrategy looks after the other workers."""
+"""First words of the names of threads that load no data. TensorFlow's own threads have no name in Python (`Dummy-`)."""
+_DISTRIBUTION = "tensorflow.python.distribute."
+"""Begin of the modules whose threads look after other workers: their health, their preemption."""
 
 
 class _Read(NamedTuple):
@@ -33,7 +33,7 @@ class _Read(NamedTuple):
     steps: int
 
     def is_far_enough(self, newest: _Read) -> bool:
-        """Decide whether the time from this read to the newest one is long enough to measure over it alone."""
+        """Decide whether the time from this read to the newest is long enough to be measured alone."""
         seconds = newest.at - self.at
         return seconds >= _MOST_SECONDS or (seconds >= _SECONDS and newest.calls - self.calls >= _CALLS)
 
@@ -66,7 +66,7 @@ class CalledPython:
     def per_step(self, steps: int) -> float | None:
         """Return the seconds of calls for each step, over the newest seconds; `steps` have been made up to now.
 
-        None before they are enough, and where a store of the program's own may hide how long its input takes.
+        None for too few calls, and where a store of the program's own may hide the time of its input.
         """
         now = time.monotonic()
         with self._lock:
@@ -86,14 +86,19 @@ class CalledPython:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a number that is a power of 1 + _STEP, or 0 below a microsecond."""
+    """Return a power of 1 + _STEP near the number, or 0 below a microsecond."""
     return 0.0 if seconds < 1e-6 else (1 + _STEP) ** round(math.log(seconds, 1 + _STEP))
+
+
+def _loads_no_data(thread: threading.Thread) -> bool:
+    """Decide whether a thread is none of the program's, by its name and by the function that it runs."""
+    module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
+    return thread.name.startswith(_NOT_OF_THE_PROGRAM) or module.startswith(_DISTRIBUTION)
 
 
 def _has_own_workers() -> bool:
     """Decide whether the program has threads or processes that may make batches beside the calls."""
-    names = (thread.name for thread in threading.enumerate())
-    if any(not name.startswith(_NOT_OF_THE_PROGRAM) and not name.endswith(_HEALTH) for name in names):
+    if not all(map(_loads_no_data, threading.enumerate())):
         return True
     processes = sys.modules.get("multiprocessing")
     return processes is not None and bool(processes.active_children())

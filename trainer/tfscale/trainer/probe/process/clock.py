@@ -14,7 +14,7 @@ _NARROW = _TOLERANCE / 5
 
 
 def on_new_clock(times: np.ndarray, by: float, now: float) -> np.ndarray:
-    """Return times near `now` by the new clock: times of the old clock are moved by `by`, the seconds it was set."""
+    """Return times near `now` by the new clock: old times are moved by `by`, the seconds by which it was set."""
     return np.where(np.abs(times + by - now) < np.abs(times - now), times + by, times)
 
 

@@ -1,4 +1,4 @@
-"""Identity of this process: the attempt of a task that it is, or is a part of."""
+"""Identity of this process: its task's attempt, and its part in the attempt."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Identity:
     generation: int
     attempt: int
     part: int = 0
-    """Milliseconds from the host's boot until this process began to report; a later process has a larger one."""
+    """Milliseconds from the host's boot until this process began to report; a later process has more."""
 
     def begun(self) -> Identity:
-        """Return the identity of a process that begins to report now, as a part after all earlier ones."""
+        """Return the identity of a process that begins to report now, as the newest part."""
         return replace(self, part=max(int(time.monotonic() * 1000), self.part + 1))
 
     @classmethod

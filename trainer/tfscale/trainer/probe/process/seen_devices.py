@@ -1,7 +1,7 @@
 """Devices that TensorFlow sees in this process, and the reason if there is no GPU among them.
 
-Asked for only after the program has made steps: until then it may still configure its devices, and whoever asks for
-logical ones initialises them.
+They are listed only after the program has made steps: until then it may still configure its devices, and listing
+logical devices initialises them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def seen_devices() -> Devices | None:
 
 
 def _own(kind: str) -> int:
-    """Return the number of logical devices of this process; in a cluster TensorFlow may list the others', too."""
+    """Return the number of logical devices of this process; in a cluster TensorFlow may also list the others'."""
     place = tf.config.list_logical_devices("CPU")[0].name.rpartition("/device:")[0]
     return sum(device.name.startswith(f"{place}/device:") for device in tf.config.list_logical_devices(kind))
 
@@ -43,7 +43,7 @@ def why_no_gpu() -> str:
 
 
 def _needed(build: dict[str, str]) -> list[str]:
-    """Return the libraries that TensorFlow loads before it uses a GPU of NVIDIA."""
+    """Return the libraries that TensorFlow loads before it uses NVIDIA's GPUs."""
     cuda, cudnn = (str(build.get(f"{name}_version", "")).partition(".")[0] for name in ("cuda", "cudnn"))
     if not cuda or not cudnn:
         return []

@@ -24,7 +24,8 @@ from tfscale.trainer.probe.report.step_columns import step_batches
 class Lines:
     """Sink that writes a line for each report, and flushes it at once.
 
-    Raises OSError when the file cannot be made. A line that cannot be written ends the writing, with one message.
+    Raises OSError when the file cannot be made. The first line that cannot be written ends the writing, with one
+    message.
     """
 
     def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Sentence about a program that ends as if all were well, and has made no step."""
+"""Sentence about a program that ends well without a step."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfscale.trainer.probe.report.status import Status
 
 
 def no_step(status: Status, has_fit: bool, has_run: bool, trains: bool) -> str | None:
-    """Return the sentence, None for a program that has trained, or was not going to.
+    """Return the sentence about a program without steps; None where it has steps or was not meant to have any.
 
-    One that only evaluates, predicts or saves a model has no steps, and neither has a loop that nothing measures: one
-    without a strategy that applies gradients by hand.
+    A program that only evaluates, predicts or saves a model has no steps. Nor are steps seen of a loop without a
+    strategy that applies gradients by hand.
 
     Args:
         status: the newest one.

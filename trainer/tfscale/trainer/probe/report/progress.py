@@ -22,14 +22,14 @@ class _Fit:
     model: Any = None
     is_over: bool = False
     is_read: bool = False
-    """True once the last state of the training was read: nothing more is reported of it."""
+    """True once the last state of the training was read, after which nothing is reported."""
 
     @property
     def optimizer(self) -> Any:
         return getattr(self.model, "optimizer", None)
 
     def training(self) -> Training:
-        """Return the state of the training. Waits for a tensor that is not computed yet, and for its worker."""
+        """Return the state of the training. Waits for a tensor that is still being computed, and for its worker."""
         logs = fetched(self.logs)
         loss, norm = (_number(logs.get(name), float) for name in ("loss", "grad_norm"))
         return Training(
@@ -43,7 +43,7 @@ class _Fit:
 
 
 class Progress:
-    """References that hooks leave to the probe's thread, which reads the numbers: a hook would wait for them."""
+    """References from hooks to the probe's thread, which reads the numbers: a hook would wait for them."""
 
     def __init__(self) -> None:
         self._fit: _Fit | None = None
@@ -55,13 +55,13 @@ class Progress:
         return self._fit is not None
 
     def epoch_begun(self, epoch: int) -> None:
-        """Note that this epoch of a `fit` begins."""
+        """Take in the begin of this epoch of a `fit`."""
         if self._fit is None or self._fit.is_over:
             self._fit = _Fit(epoch)
         self._fit.epoch = epoch
 
     def batch_ended(self, logs: Any, model: Any) -> None:
-        """Note the logs of a batch, and its model."""
+        """Take in the logs of a batch, and its model."""
         if self._fit is not None:
             self._fit.logs, self._fit.model = logs, model
 

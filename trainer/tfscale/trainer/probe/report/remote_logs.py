@@ -27,7 +27,7 @@ class RemoteReader:
         self._newest: Training | None = None
 
     def read(self, make: Callable[[], Training]) -> Training | None:
-        """Return the newest result of `make`, an earlier one if this call takes long; None before the first."""
+        """Return the newest result of `make`, an earlier one while this call lasts; None before the first."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._read, args=(make,), name="tfscale-progress", daemon=True)
             self._thread.start()

@@ -21,7 +21,7 @@ class ProbeReport(NamedTuple):
     training: Training | None = None
     steps: Sequence[Step] = ()
     lost: int = 0
-    """Number of rows that were lost: at most as many steps are reported as lost."""
+    """Number of lost rows: at most as many steps are reported as lost."""
     activities: Sequence[Activity] = ()
     workers: Sequence[Measured] = ()
     """Steps of a chief's workers."""

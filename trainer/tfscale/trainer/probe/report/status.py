@@ -49,12 +49,12 @@ class Status:
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     notes: tuple[str, ...] = ()
-    """Sentences about what tfscale did in place of lines of the script."""
+    """Sentences about replacements for lines of the script."""
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
     devices: Devices | None = None
     empty_since: float | None = None
-    """End of the first of the newest steps in a row whose batches had no example, Unix seconds."""
+    """End of the first of the newest steps in a row without examples in their batches, Unix seconds."""
     input_python: float | None = None
     """Seconds of Python that graphs call, for each of the newest steps."""
 
@@ -81,9 +81,9 @@ class Status:
         ).with_step(newest.bytes, local)
 
     def _empty_since(self, steps: Sequence[Step]) -> float | None:
-        """Return the end of the first of the newest steps in a row whose batch had no example.
+        """Return the end of the first of the newest steps in a row without examples in their batch.
 
-        Of a program whose examples were never seen, nothing is known of them.
+        None for a program whose examples were never seen.
         """
         empty = [] if self.examples_per_step is None else list(takewhile(_is_empty, reversed(steps)))
         if not empty:
@@ -92,7 +92,7 @@ class Status:
         return self.empty_since if began_before else empty[-1].end
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
-        """Return the status after a step that has reduced `reduced` bytes, of `examples` examples on this worker."""
+        """Return the status after a step that has reduced `reduced_bytes`, of `examples` examples on this worker."""
         workers = self.distribution.replicas / self.distribution.local_replicas if self.distribution else 1
         return replace(
             self,
@@ -102,7 +102,7 @@ class Status:
 
     @property
     def record(self) -> ProbeStatus:
-        """The status as it is reported."""
+        """Status for the report."""
         distribution = self.distribution
         return ProbeStatus(
             state=self._state,
@@ -136,7 +136,7 @@ class Status:
 
     @property
     def _unmeasured(self) -> str:
-        """The reason why no step is measured, empty where they are."""
+        """Reason why no step is measured, empty where steps are."""
         if self.disabled or self.measuring:
             return self.disabled
         return _DTENSOR * self.dtensor or _BY_HAND * self.by_hand

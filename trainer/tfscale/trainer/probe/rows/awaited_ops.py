@@ -1,9 +1,9 @@
-"""Ops that a stamp waits for, chosen such that the stamp still means the same after TensorFlow has optimised the graph.
+"""Ops that a stamp waits for, chosen such that the stamp keeps its meaning after TensorFlow has optimised the graph.
 
-Grappler keeps values and effects, not nodes. Of `rate * (sum * (1/n))` it makes `sum * (rate/n)`: the node that was
-`sum * (1/n)` is the constant `rate/n` then, and whatever only waits for that node goes on at once. A call of a function
-becomes the ops of the function, and whatever only waits for the call waits for the effects among them alone. A
-stateful op stays what it is.
+Grappler keeps values and effects, not nodes. Of `rate * (sum * (1/n))` it makes `sum * (rate/n)`: the node of `sum *
+(1/n)` then is the constant `rate/n`, and an op that only waits for that node goes on at once. A call of a function
+becomes the ops of the function, and an op that only waits for the call then waits only for the effects among these ops.
+A stateful op stays unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Op
 
 
 def collectives(added: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Return the ops that exchange data, themselves or in functions that they call, among ops added by a reduction."""
+    """Return the ops that exchange data, directly or in called functions, among ops added by a reduction."""
     return [op for op in added if op.type.startswith("Collective") or op.type in _CONDITIONS]
 
 
@@ -51,7 +51,7 @@ def _of_call(tensor: tf.Tensor) -> tf.Operation:
 
 
 def _unfolded(op: tf.Operation) -> Sequence[tf.Tensor]:
-    """Return the inputs before an op whose node grappler replaces, as far as they remain; else none."""
+    """Return the remaining inputs before an op whose node grappler replaces; none without any."""
     if op.type not in _FOLDED:
         return []
     unknown = [tensor for tensor in op.inputs if not _may_be_constant(tensor)]
@@ -59,7 +59,7 @@ def _unfolded(op: tf.Operation) -> Sequence[tf.Tensor]:
 
 
 def _may_be_constant(tensor: tf.Tensor) -> bool:
-    """Decide whether grappler may know the value of a tensor before the graph runs."""
+    """Decide whether grappler may know the value of a tensor before the run."""
     seen: set[tf.Operation] = set()
     todo = [tensor.op]
     while todo and len(seen) < _MOST_KNOWN:

@@ -1,4 +1,4 @@
-"""Ops that wait for chosen tensors alone; no op of the program waits for them."""
+"""Ops that wait for chosen tensors alone, and that no op of the program waits for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def outside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
 
 
 def independent(op: tf.Operation) -> tf.Operation:
-    """Return the op, freed of the automatic control dependencies of `tf.function`.
+    """Return the op without the automatic control dependencies of `tf.function`.
 
     Chained like other stateful ops, stamps would wait for one another and name the wrong replica
     (docs/reference/cells.md).

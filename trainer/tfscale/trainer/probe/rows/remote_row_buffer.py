@@ -1,7 +1,7 @@
 """Rows of functions that run on other machines: each worker of ParameterServerStrategy keeps its own rows.
 
-The chief traces one function for all workers, whose graph has the name of the staging area. Each worker has its own
-area of this name, and a new one after it was killed and came back.
+The chief traces one function for all workers, with the name of the staging area in its graph. Each worker has its own
+area of this name, and a new area after it was killed and came back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RemoteRowBuffer(RowBuffer):
         enters: bool = False,  # noqa: ARG002
         carrier: tf.Tensor | None = None,  # noqa: ARG002
     ) -> tf.Operation:
-        """Create the same op; there are no collectives here to enter, and a staging area's stamps take no tensors."""
+        """Create the same op; there are no collectives to enter, and a staging area's stamps take no tensors."""
         return super().stamp(_one_of_each_server(after))
 
     def read(self) -> tuple[np.ndarray, int]:
@@ -50,16 +50,16 @@ class RemoteRowBuffer(RowBuffer):
         """Do nothing: no row is staged in this process."""
 
     def read_worker(self) -> tuple[np.ndarray, int]:
-        """Return the rows since the last read of the worker on whose device this is called, and how many were lost.
+        """Return the rows since the last read of the worker on whose device it is called, and the number of lost rows.
 
-        Raises tf.errors.OpError where there is no such worker any more.
+        Raises tf.errors.OpError where the worker no longer exists.
         """
         rows, lost, _ = self._rows.take()
         return rows, lost
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
-    """Return what to wait for, with one op of each server in place of all ops on this server."""
+    """Return the ops to wait for, with one op of each server in place of all its ops."""
     by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
     for dependency in after:
         by_server.setdefault(dependency.device if "/job:ps" in dependency.device else "", []).append(dependency)

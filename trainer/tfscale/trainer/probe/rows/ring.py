@@ -1,7 +1,6 @@
-"""Ring of this process (`trainer/native/ring.c`): rows that a TensorFlow op of our own fills, `TfscaleStamp`.
+"""Ring of this process (`trainer/native/ring.c`): rows that our own TensorFlow op fills, `TfscaleStamp`.
 
-A stamp costs less than one whose row goes to a staging area, and to read the rows costs next to nothing
-(docs/reference/cost.md).
+Its stamp costs less than one of a staging area, and reading the rows costs next to nothing (docs/reference/cost.md).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)
 _AT_ONCE = 1024
 """Most rows of one call: 64 KiB, the rows of a second of steps of 1 ms. Faster loops take several calls; room for
-all of the ring would take 4 MiB in each process."""
+the whole ring would take 4 MiB in each process."""
 
 
 class Ring:
@@ -73,7 +72,7 @@ class Ring:
         return _stamp_op(tensors, row, timed=False, enters=False, checks=True)
 
     def take(self) -> TakenRows:
-        """Return the rows since the last call, and forget them; of too many, only the newest are left."""
+        """Return the rows since the last call, and forget them; of too many, only the newest."""
         parts, lost = [], ctypes.c_uint64()
         while True:
             taken = self._take(self._address, _AT_ONCE, ctypes.byref(lost))

@@ -1,6 +1,6 @@
-"""Stamps inside TensorFlow graphs, and the rows of them that wait for the probe's thread.
+"""Stamps inside TensorFlow graphs, and their rows that wait for the probe's thread.
 
-Nothing that training computes depends on a stamp, so collectives never wait for one.
+Nothing that training computes depends on a stamp, so collectives never wait for a stamp.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RowBuffer:
     def stamp(
         self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False, carrier: tf.Tensor | None = None
     ) -> tf.Operation:
-        """Create the op of the graph being traced that takes the Unix time at which all of `after` are done.
+        """Create the op in the graph under trace that takes the Unix time at which all of `after` are done.
 
         When an op is done, TensorFlow schedules the ops that take its tensors before those that only wait for it. So a
         stamp for which other ops wait takes a tensor, if it can.
@@ -64,9 +64,9 @@ class RowBuffer:
     def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:
         """Decide whether the whole batch must wait for its stamp, or its first component alone.
 
-        When a batch is there, each op that can go on becomes a job of TensorFlow's thread pool. If the whole batch
+        When a batch is ready, each op that can go on becomes a job of TensorFlow's thread pool. If the whole batch
         waits, the stamp is the only job. That saves time if the pool has one thread. If it has several, the ops that
-        wait for the stamp are handed from its thread to others, which have to wake up first.
+        wait for the stamp are handed from its thread to other threads, which have to wake up first.
         """
         return self._has_one_thread and all(map(self._is_here, batch))
 
@@ -76,11 +76,11 @@ class RowBuffer:
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
 
     def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
-        """Return what a stamp must wait for to be taken when the kernels are done, and not when they are queued.
+        """Return the ops for a stamp that is taken when the kernels are done, not when they are queued.
 
         On a GPU the kernels of one stream are done in order. So when all of `after` have been queued, one more kernel
-        is queued, whose result is copied to the host. An assertion there needs it: without one, the copy would be
-        removed from the graph.
+        is queued, whose result is copied to the host. An assertion there needs the copy: otherwise the graph would lose
+        it.
         """
         devices = {device for dependency in after if (device := self._accelerator(dependency)) is not None}
         arrived = []
@@ -115,7 +115,7 @@ class RowBuffer:
             self._rows.write(kind, values)
 
     def read(self) -> tuple[np.ndarray, int]:
-        """Return the rows since the last read, and how many were lost because they were too many."""
+        """Return the rows since the last read, and the number of lost rows."""
         rows, lost, entered = self._rows.take()
         self.entered += entered
         return rows, lost

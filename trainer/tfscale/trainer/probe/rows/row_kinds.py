@@ -41,14 +41,14 @@ def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
 
 
 class Member(NamedTuple):
-    """Span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+    """Span's part of a row: `width` numbers, those of begin, end and amount that it has."""
 
     site: Site
     width: int
 
 
 class Places(NamedTuple):
-    """Places of a span's numbers in a row; `amount` is 0 where it has none."""
+    """Places of a span's numbers in a row; `amount` is 0 without one."""
 
     begin: int
     end: int
@@ -117,7 +117,7 @@ class RowKinds:
         return ends
 
     def on_new_clock(self, rows: np.ndarray, by: float, now: float) -> np.ndarray:
-        """Return the rows, of which the clock was set `by` seconds before `now`, with the times of the new clock."""
+        """Return rows from before the clock was set by `by` seconds at `now`, with times of the new clock."""
         moved, kinds = np.array(rows), rows[:, 0].astype(np.int64)
         for number in numbers_in(kinds):
             places = sorted({place for _, each in self.spans(number) for place in (each.begin, each.end)})

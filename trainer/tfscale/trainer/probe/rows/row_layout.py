@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 WIDTH = 8
-"""Numbers in a row; the last ones may be unused."""
+"""Numbers in a row; the last may be unused."""
 NO_ROWS = np.empty((0, WIDTH))
 
 

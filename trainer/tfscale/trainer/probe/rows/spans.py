@@ -1,4 +1,4 @@
-"""Spans of a training step, which hooks record, and sites: the places in the program where they are recorded."""
+"""Spans of a training step, which hooks record, and sites: their places in the program."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Kind(Enum):
     INPUT = "input"
     """The next batch was asked for -> it was ready."""
     GRADIENT = "gradient"
-    """Gradients were computed outside a run; the two stamps are one."""
+    """Gradients were computed outside a run; both stamps are equal."""
     READY = "ready"
-    """One replica's gradients were ready; the two stamps are one."""
+    """One replica's gradients were ready; both stamps are equal."""
     REDUCE = "reduce"
     """The tensors of a reduction were ready -> they were reduced."""
     RUN = "run"
     """`Strategy.run`, or an optimizer outside of it, began -> the variables' updates were done."""
     EXCHANGE = "exchange"
-    """A function began on a worker -> the variables that it fetches from parameter servers have arrived."""
+    """A function began on a worker -> its variables from parameter servers have arrived."""
     TRAFFIC = "traffic"
-    """Bytes to or from one parameter server, if only the run knows their number; the two stamps are one."""
+    """Bytes to or from one parameter server, if only the run knows their number; both stamps are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Site:
     looped: bool = False
     """True if the site lies in a loop inside the graph, whose iterations may overlap."""
     bytes: int = 0
-    """Bytes that one replica hands to a reduction, elements x dtype, as far as the shapes are fixed."""
+    """Bytes that one replica hands to a reduction, elements x dtype, of fixed shapes."""
     examples: int = 0
-    """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
+    """Examples in this worker's part of a batch of an INPUT, of fixed size."""
     gathered: int = 0
-    """Part of a reduction's `bytes` that is all-gathered: rows of sparse gradients, or what the program gathers."""
+    """All-gathered part of a reduction's `bytes`: rows of sparse gradients, or the program's own gathers."""
     gathers_more: bool = False
     """True if the bytes of a reduction beyond its fixed bytes are all-gathered."""
     dense_bytes: int = 0
@@ -86,14 +86,15 @@ class Site:
     begins: bool = False
     """True if all computing of a run is between its two stamps.
 
-    In a graph that asks for the batch itself the two are one, and an optimizer in eager code applies what was computed
-    before."""
+    In a graph that requests the batch itself both stamps are equal, and an optimizer in eager code applies what was
+    computed before.
+    """
     trains: bool = False
     """True if a run computes or applies gradients."""
     applies: bool = False
     """True if an optimizer applies gradients in a run."""
     micro_batches: int = 1
-    """Number of micro-batches whose gradients a loop inside of a run computes, one after the other."""
+    """Number of micro-batches whose gradients a loop inside of a run computes in turn."""
     unsplit: bool = False
     """True if nothing is stamped inside of a run: XLA compiled it, or its strategy's reductions have no hooks."""
     distribution: Distribution = Distribution()
@@ -109,7 +110,7 @@ class Span(NamedTuple):
     begin: float
     end: float
     amount: float = 0.0
-    """Examples of an INPUT, or bytes of a REDUCE, beyond the number that is fixed with the site."""
+    """Examples of an INPUT, or bytes of a REDUCE, beyond the fixed number of the site."""
 
 
 class Sites:
@@ -130,7 +131,7 @@ class Sites:
             return site
 
     def eager(self, kind: Kind, key: Hashable = None, **traits: Any) -> Site:
-        """Return the site of eager code, one for each `key` and traits, as such code passes without a trace."""
+        """Return the site of eager code, one for each `key` and traits: each call passes the code anew."""
         identity = (kind, key, *traits.items())
         site = self._eager.get(identity)
         if site is None:

@@ -1,8 +1,8 @@
 """Rows in a staging area of TensorFlow: of a worker on another machine, or of this process if it has no ring.
 
-The area belongs to the device that runs the graph, and is found by its name alone: there is no variable that would have
-to be made before a strategy, or be exported with a function. It grows until it is read, therefore it must be read, or
-emptied, as long as the process lives.
+The area belongs to the device that runs the graph, and is found by its name alone, so no variable has to be made before
+a strategy, or exported with a function. It grows until it is read: it must be read, or emptied, as long as the process
+lives.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tfscale.trainer.tf_internals import (
 )
 
 MOST_ROWS = 1 << 16
-"""Rows that one read takes at most: those of 30,000 steps. If more are staged, none could be read, and all are lost."""
+"""Most rows of one read: those of 30,000 steps. If more are staged, none can be read, and all are lost."""
 OP = "Stage"
 _ENTERED = -1
 """Kind of a row that has nothing but its kind: a collective was entered."""
 _TYPES = [tf.float64] * WIDTH
 _BATCHES = (64, 16, 4, 1)
-"""Numbers of rows that the functions take, one function for each number."""
+"""Numbers of rows that a function takes, with one function for each number."""
 
 
 class StagingArea:
@@ -41,9 +41,9 @@ class StagingArea:
         self._name = name
 
     def stamp(self, enters: bool, _carrier: tf.Tensor | None) -> tf.Operation:
-        """Create the op of the graph being traced that takes the time.
+        """Create the op in the graph under trace that takes the time.
 
-        If it `enters` a collective, a row that says so is staged at once.
+        If it `enters` a collective, a row about it is staged at once.
         """
         stamp = independent(gen_logging_ops.timestamp().op)
         if enters:
@@ -60,12 +60,12 @@ class StagingArea:
         independent(gen_data_flow_ops.stage(row, shared_name=self._name))
 
     def check(self, _kind: int, _tensors: Sequence[tf.Tensor]) -> None:
-        """Return no op: here it would take one of TensorFlow's for each tensor."""
+        """Return no op: a check would take several of TensorFlow's ops for each tensor here."""
 
     def take(self) -> TakenRows:
         """Take the rows since the last call away.
 
-        Raises tf.errors.OpError where the device is another machine's and is not there any more.
+        Raises tf.errors.OpError where the device is on another machine and no longer exists.
         """
         with ops.device("/device:CPU:0"):
             left = int(gen_data_flow_ops.stage_size(_TYPES, shared_name=self._name).numpy())
@@ -90,9 +90,9 @@ class StagingArea:
 
 @functools.cache
 def _taker(area: str, count: int) -> str:
-    """Return the name of a TensorFlow function that takes `count` rows as one flat tensor; so many must be there.
+    """Return the name of a TensorFlow function that takes `count` rows as one flat tensor, if so many are staged.
 
-    It is written by hand: to trace it would hold the program's GIL for 80 ms, and pass through the probe's own hooks.
+    It is written by hand: a trace would hold the program's GIL for 80 ms, and pass through the probe's own hooks.
     """
     name = f"__tfscale_take_{count}_of_{area}"
     function = FunctionDef()

@@ -22,15 +22,15 @@ step of its own; with more, two steps of a fast loop would be one."""
 _LARGE = 0.01
 """Part of the largest reduction of a step: a smaller reduction is not of gradients."""
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
-"""Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two."""
+"""Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two steps."""
 
 REMEMBERED = 64
 """Number of newest steps whose median duration is the usual duration. With far fewer, two slow steps would count as
-usual; with far more, a new size of steps would be called a pause for long."""
+usual; with far more, a new size of steps would long count as pauses."""
 
 
 class _Part(NamedTuple):
-    """Micro-batch: the batches that were fetched for it, and the time when its gradients were ready."""
+    """Micro-batch: its fetched batches, and the time when its gradients were ready."""
 
     batches: list[Span]
     done: float
@@ -48,8 +48,8 @@ class _Part(NamedTuple):
 class StepAssembler:
     """Assembler of steps from spans, which come in the order of their ends.
 
-    A run with reductions for which updates wait is a step; the last large one of them is its gradients'. Runs before
-    it that compute gradients and reduce nothing are its micro-batches; runs that compute none are evaluation. All
+    A run with reductions that updates wait for is a step; its last large reduction is that of the gradients. Earlier
+    runs that compute gradients without a reduction are its micro-batches; runs without gradients are evaluation. All
     other reductions, wherever they fall, are time in `reduce` and not in the phase around them: they too wait for the
     slowest worker.
     """
@@ -57,7 +57,7 @@ class StepAssembler:
     sequence: int = 0
     evaluation: Evaluation = field(default_factory=Evaluation)
     own_input: bool = False
-    """True if the newest step asked TensorFlow for no batch: the program brings its batches itself, in `host`."""
+    """True if the newest step requested no batch of TensorFlow: the program brings its batches itself, in `host`."""
     _asks: bool = False
     """True once TensorFlow was asked for a batch."""
     _batches: list[Span] = field(default_factory=list)
@@ -66,7 +66,8 @@ class StepAssembler:
     _ready: dict[Site, dict[int, float]] = field(default_factory=dict)
     """Unix seconds at which each local replica's gradients were ready, by replica.
 
-    The outer key is the site of their reduction, or of the run if it reduces nothing."""
+    The outer key is the site of their reduction, or of a run without a reduction.
+    """
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
@@ -82,14 +83,14 @@ class StepAssembler:
 
     @property
     def tail(self) -> Tail | None:
-        """End of the steps so far; None if the next step has begun, or if this end alone does not tell how to go on."""
+        """End of the steps so far; None if the next step has begun, or if more than this end is needed to go on."""
         begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
         if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
             return None
         return Tail(self.sequence, self._exit, self._updated, self._reduced)
 
     def go_on(self, tail: Tail, durations: Sequence[float], most_bytes: int) -> None:
-        """Go on from `tail`, after usual steps that the fast path assembled.
+        """Go on from `tail`, after usual steps of the fast path.
 
         They lasted `durations` seconds and reduced at most `most_bytes` each.
         """
@@ -100,13 +101,13 @@ class StepAssembler:
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def forget_times(self) -> None:
-        """Forget the times of everything that is over: the clock was set, and coming times may be earlier or later."""
+        """Forget the times of all past spans: the clock was set, and coming times may be earlier or later."""
         self._reduced, self._exit, self._updated = -math.inf, UNKNOWN, UNKNOWN
         self._reductions, self._ready, self._pauses, self._idle = [], {}, [], []
         self.evaluation.finish()
 
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
-        """Decide whether the host time from `begin` to `end` is a pause between steps; note such a pause as idle.
+        """Decide whether the host time from `begin` to `end` is a pause between steps; record such a pause as idle.
 
         `net` seconds of it, more than IDLE_SECONDS, are not in other pauses.
         """
@@ -146,7 +147,7 @@ class StepAssembler:
         self._batches.append(batch)
 
     def _is_pending(self, batch: Span, newer: Span) -> bool:
-        """Decide whether a batch without a run may still get one: not if its stamp came after the end of its run."""
+        """Decide whether a batch without a run may still get a run: not if its stamp came after the end of its run."""
         if batch.site.looped or batch.site.eager != newer.site.eager:
             return False
         return batch.site.eager or not batch.begin < self._updated
@@ -162,7 +163,7 @@ class StepAssembler:
             self._parts[-1] = self._parts[-1]._replace(done=gradient.end)
 
     def _serialised(self, reduction: Span) -> Span:
-        """Return the reduction as it ran: one runs after the other, however early their tensors are ready."""
+        """Return the reduction as it ran: reductions run in turn, however early their tensors are ready."""
         if reduction.begin < self._reduced:
             reduction = reduction._replace(begin=min(self._reduced, reduction.end))
         self._reduced = max(self._reduced, reduction.end)
@@ -200,7 +201,7 @@ class StepAssembler:
         return step
 
     def _passes(self, run: Span, final: list[Span]) -> tuple[int, int]:
-        """Return the number of passes (forward and backward) for one update, and of updates up to this reduction."""
+        """Return the passes (forward and backward) for one update, and the updates up to this reduction, as numbers."""
         updates = sum(part.applies for part in self._parts) + run.site.applies
         if not updates:
             # Without an optimizer it is not known whether the passes before have changed the variables.
@@ -291,7 +292,7 @@ class StepAssembler:
         )
 
     def _whole(self, run: Span, final: list[Span]) -> Step:
-        """Return the step of a run that XLA compiled: it has no stamps between its batch and its updates."""
+        """Return the step of a run that XLA compiled, without stamps between its batch and its updates."""
         line = self._line(final, [])
         self._lead_to_compute(line, final, run)
         self._find_idle(line)
@@ -344,7 +345,7 @@ class StepAssembler:
         return tuple(slowest - ready[replica] for replica in sorted(ready))
 
     def _earlier_in_all(self, last: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the sum over all micro-batches: at the end of each, replicas wait for the slowest."""
+        """Return the sum over all micro-batches, at whose ends replicas wait for the slowest."""
         alike = [part.earlier for part in self._parts if len(part.earlier) == len(last)]
         return tuple(map(sum, zip(last, *alike, strict=True)))
 
@@ -360,7 +361,7 @@ class StepAssembler:
 
 
 def _gradients(reductions: list[Span]) -> list[Span]:
-    """Return the large reductions of a run: a small one is of a counter or a statistic, and may come after them."""
+    """Return the large reductions of a run: a small one is of a counter or a statistic, and may come later."""
     largest = max(map(_bytes, reductions))
     return [span for span in reductions if _bytes(span) >= _LARGE * largest]
 
@@ -380,7 +381,7 @@ def _begin_of(run: Span) -> float:
 def _fetch(line: Timeline, batches: list[Span], begun: float) -> None:
     """Go on to the end of these batches or, without any, to `begun`: the program has brought the batch itself.
 
-    Between a batch that Python has fetched and the run that takes it, Python prepares it: that is on the host, too.
+    Between fetching a batch and the run, Python prepares the batch: this time is on the host, too.
     """
     if not batches:
         line.go(HOST, begun)

@@ -9,13 +9,13 @@ from tfscale.trainer.probe.process.activities import EVALUATION
 
 _PATIENCE_SECONDS = 1.0
 _PATIENCE_BATCHES = 3
-"""Factor: an evaluation is over after a second, or three times its longest batch, without a batch. With less, a slow
-batch would cut the evaluation in two; with more, the pause after it is called evaluation for longer."""
+"""Multiple of its longest batch, at least a second, after which an evaluation without a batch is over. With less, a
+slow batch would cut the evaluation in two; with more, the pause after it counts as evaluation for longer."""
 
 
 @dataclass
 class Evaluation:
-    """Evaluation in progress, if any. It ends with the next training batch, or when no batch comes for long."""
+    """Evaluation in progress, if any. It ends with the next training batch, or after long without a batch."""
 
     _begin: float | None = None
     _end: float = 0.0

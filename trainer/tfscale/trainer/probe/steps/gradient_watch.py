@@ -18,15 +18,15 @@ class NonFinite(NamedTuple):
     at: float
     replica: int
     variables: int
-    """Number of variables whose gradients were not."""
+    """Number of variables with such gradients."""
     checked: int
-    """Number of variables whose gradients were checked."""
+    """Number of checked variables."""
     first: str = ""
     """Name of the first variable whose gradient was not finite."""
 
 
 class GradientWatch:
-    """Finder of the first of the newest steps from which on all gradients are not finite."""
+    """Finder of the first of the newest steps in a row with gradients that are not finite."""
 
     def __init__(self) -> None:
         self.newest: Gradients | None = None

@@ -22,13 +22,13 @@ _POLL_SECONDS = 0.02
 """Pause between two checks whether all workers have been read."""
 _KEPT = 240
 """Most reads of one worker that are kept for the probe's thread: two minutes at two reads a second. The thread reads
-every second, so this is only reached while it hangs; without a bound memory would fill."""
+every second, so the limit matters only while it hangs; without it memory would fill."""
 
 
 class Traffic(NamedTuple):
     """Bytes that a graph fetches from each server, and sends to it, in each run.
 
-    For sizes that are known only when the graph runs: 1 per byte that the run reports.
+    A size that is known only in the run is 1 here, per byte that the run reports.
     """
 
     pulled: Mapping[str, int]
@@ -36,7 +36,7 @@ class Traffic(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Steps of one worker; `pulls` are the seconds that each step's compute waited for variables."""
+    """Steps of one worker; `pulls` are the seconds in which each step's compute waited for variables."""
 
     worker: str
     steps: Sequence[Step]
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 
 @dataclass
 class WorkerAccount:
-    """Account of one worker. `worker` is TensorFlow's own object, once a function was executed on it."""
+    """Account of one worker. `worker` is TensorFlow's own object, known from the worker's first function on."""
 
     name: str
     worker: Any = None
@@ -59,7 +59,7 @@ class WorkerAccount:
     _calls: list[Call] = field(default_factory=list)
     _read_at: float = 0.0
     fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """Spans and calls of one read, and the number of spans that were lost before them."""
+    """Spans and calls of one read, and the number of lost spans before them."""
 
     @property
     def unread(self) -> bool:
@@ -108,7 +108,7 @@ class WorkerAccount:
             self.since = None
 
     def collected(self, spans: list[Span], lost: int) -> None:
-        """Keep what the worker recorded in the functions since the last call."""
+        """Keep the worker's records of its functions since the last call."""
         self._read_at = time.monotonic()
         self.fresh.append((spans, self._calls, lost))
         # Last: who waits until nothing is unread drains these records next, at the end for the last time.

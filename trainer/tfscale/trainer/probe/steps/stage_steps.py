@@ -16,7 +16,7 @@ _KEPT = 10_000
 class StageSteps:
     """Steps of each stage. A step ends for all stages at once, when the last stage has ended its last pass.
 
-    `compute` is a stage's time in passes, `input` its time without one from the first pass of any stage to the last:
+    `compute` is a stage's time in passes, `input` its time without a pass from the first pass of any stage to the last:
     it waits for a neighbour. The rest is the time of all stages between the passes of two steps, `update` and `host`.
     """
 
@@ -27,7 +27,7 @@ class StageSteps:
         self._lock = threading.Lock()
 
     def add(self, passes: Sequence[Sequence[Interval]], updated: float) -> None:
-        """Add a step by the passes of each stage, and by when its variables were updated; Unix seconds."""
+        """Add a step by the passes of each stage, and the time of its updates; Unix seconds."""
         begin = min(first for stage in passes for first, _ in stage)
         end = max(last for stage in passes for _, last in stage)
         update, host = self._updated - self._end, begin - self._updated

@@ -35,13 +35,13 @@ class Step(NamedTuple):
     """Updates that this replica made by itself up to the reduction."""
     examples: float = 0.0
     earlier: tuple[float, ...] = ()
-    """Seconds by which each local replica's gradients were ready before those of the slowest; empty for one replica."""
+    """Seconds by which each local replica's gradients were ready before the slowest's; empty for one replica."""
     global_step: int | None = None
     distribution: Distribution = Distribution()
 
 
 class Tail(NamedTuple):
-    """End of the steps so far, where the next one begins; Unix seconds."""
+    """End of the steps so far, where the next step begins; Unix seconds."""
 
     sequence: int
     """Sequence number of the next step."""

@@ -17,10 +17,10 @@ from tfscale.trainer.probe.steps.timeline import Interval
 from tfscale.trainer.probe.steps.usual_steps import FastPath, are_usual
 
 _BATCH = 64
-"""Spans that the assembler is fed without a break: more than 0.3 ms of work."""
+"""Spans that the assembler gets without a break: more than 0.3 ms of work."""
 _MOST_ROWS = 4096
-"""Most rows that wait for a run: a program may reduce for ever without one. They are the rows of a thousand steps;
-fewer would drop those of a run that comes late, more would only fill memory."""
+"""Most rows that wait for a run: a program may reduce for ever without a run. They are the rows of a thousand steps;
+fewer would drop those of a late run, more would only fill memory."""
 _BREAK_SECONDS = 0.0002
 """Break between two batches: the program may wait for the GIL meanwhile."""
 
@@ -45,7 +45,7 @@ class StepReader:
     ) -> Sequence[Step]:
         """Return the steps that were over by `horizon`, in Unix seconds.
 
-        `rows` and the `spans` of eager code came since the last call; `pauses` are what else the process did
+        `rows` and the `spans` of eager code came since the last call; `pauses` are the process's other activities
         meanwhile.
         """
         self._rows = joined_rows([self._rows, rows])
@@ -61,7 +61,7 @@ class StepReader:
     ) -> tuple[np.ndarray, list[Span]]:
         """Go on after the clock was set `by` seconds; return the rows and spans with times of the new clock.
 
-        Else what was stamped just before would wait, after a clock that was set back, until it is as late again.
+        Otherwise the last stamps before a clock was set back would wait until it is as late again.
         """
         self._assembler.forget_times()
         self._until += by
@@ -70,7 +70,7 @@ class StepReader:
         return self._kinds.on_new_clock(rows, by, now), [_on_new_clock(span, by, now) for span in spans]
 
     def _usual(self, pauses: Sequence[Interval], horizon: float) -> tuple[Sequence[Step], bool]:
-        """Return the usual steps before the first pause, and whether nothing else is left to be read."""
+        """Return the usual steps before the first pause, and whether that is all."""
         if self._spans:
             return [], False
         before = min([horizon, *(begin for begin, _ in pauses)])

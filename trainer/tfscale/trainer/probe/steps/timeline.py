@@ -16,8 +16,8 @@ Interval = tuple[float, float]
 class Timeline:
     """Walk along the edges of a step. An unknown edge (NaN) leaves the phases on both of its sides unknown.
 
-    `waits` are reductions and count as time in `reduce` wherever they fall; `pauses` are what else the process did.
-    Neither is part of the phase around it. All times are Unix seconds.
+    `waits` are reductions and count as time in `reduce` wherever they fall; `pauses` are the process's other
+    activities. Neither is part of the phase around it. All times are Unix seconds.
     """
 
     start: float
@@ -57,7 +57,7 @@ class Timeline:
 
 
 def overlap(intervals: Iterable[Interval], begin: float, end: float) -> float:
-    """Return the seconds of [begin, end] that intervals cover, each counted by itself; 0 where an end is unknown."""
+    """Return the seconds of [begin, end] that the intervals cover, each counted by itself; 0 for an unknown end."""
     if math.isnan(begin) or math.isnan(end):
         return 0.0
     return sum(max(0.0, min(end, until) - max(begin, since)) for since, until in intervals)

@@ -1,4 +1,4 @@
-"""Fast path for usual steps: one call of the C library assembles all of a read, without a Python object for each.
+"""Fast path for usual steps: one call of the C library assembles all steps of a read, without Python objects for each.
 
 A usual step is one batch, one reduction of gradients and one run, in this order, and beside them at most reductions
 that no update waits for. `StepAssembler` assembles the same steps at some 20 us each.
@@ -96,15 +96,14 @@ class _Fields(NamedTuple):
     amount: int
     """Places of the span's numbers in the row; 0 for none."""
     fixed: int
-    """Examples of a batch, or bytes of a reduction, that are fixed with the site."""
+    """Examples of a batch, or bytes of a reduction, as fixed with the site."""
     group: int
-    """Number that is the same in all steps of a program: of a run's site, or whether a reduction is a collective."""
+    """Number that is equal in all steps of a program: of a run's site, or whether a reduction is a collective."""
 
 
 _MOST_SPANS = WIDTH - 1
 _MOST_STEPS = 3
-"""Most steps of three or more spans that may end in one row: the steps of a loop that is unrolled in its graph share
-rows."""
+"""Most steps of three or more spans in one row: the steps of a loop that is unrolled in its graph share rows."""
 _COLUMNS = ("end", *PHASES, "bytes", "examples")
 
 
@@ -121,7 +120,7 @@ def part_of(site: Site) -> Part:
 
 
 def are_usual(sites: Sequence[Site]) -> bool:
-    """Decide whether these can be the sites of one program's usual steps; its function may have been traced again."""
+    """Decide whether these can be the sites of one program's usual steps; its function may have been retraced."""
     parts = [part_of(site) for site in sites]
     distributions = {site.distribution for site, part in zip(sites, parts, strict=True) if part is Part.RUN}
     collectives = {site.collective for site, part in zip(sites, parts, strict=True) if part is Part.REDUCE}
@@ -133,13 +132,13 @@ class TakenSteps(NamedTuple):
 
     steps: UsualSteps | None
     rows: np.ndarray
-    """Rows that are left: they have spans after the steps."""
+    """Remaining rows, with spans after the steps."""
     is_complete: bool
     """True if nothing else but usual steps ended by the horizon."""
 
 
 class FastPath:
-    """Assembler of usual steps; after it `assembler` goes on. It keeps nothing but the layouts of rows."""
+    """Assembler of usual steps; after it `assembler` goes on. It keeps only the layouts of rows."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
@@ -153,11 +152,11 @@ class FastPath:
         """Address of the layouts."""
 
     def cut_usual(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
-        """Take the usual steps that ended by `horizon`, up to the first span that belongs to no usual step.
+        """Take the usual steps that ended by `horizon`, up to the first span outside usual steps.
 
         Args:
             rows: (k, WIDTH) in the order in which they were written.
-            partly_taken: number of the rows at the start whose spans up to `until` were taken before.
+            partly_taken: number of first rows whose spans up to `until` were taken before.
             until: Unix seconds.
             horizon: Unix seconds; later spans are not settled.
         """

@@ -1,8 +1,8 @@
 """Steps from the spans of one worker of ParameterServerStrategy: pure Python, no TensorFlow.
 
-The phases are those of any step (docs/reference/phases.md), on the worker's own clock; only the end of each
-step is brought to the chief's. There is no all-reduce: `update` lasts until the servers have what was sent to them, and
-`host` until the next function has arrived and asks for its batch.
+The phases are those of any step (docs/reference/phases.md), on the worker's own clock; only the end of each step is
+moved to the chief's. There is no all-reduce: `update` lasts until the servers have all that was sent to them, and
+`host` until the next function has arrived and requests its batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WorkerSteps:
     """End of the newest function, on the chief's clock; unknown after a failure."""
 
     def feed(self, spans: list[Span], calls: list[Call]) -> list[tuple[Step, float]]:
-        """Return the steps that these spans complete, each with the seconds that its compute waited for variables."""
+        """Return the steps that these spans complete, each with the seconds of its compute's wait for variables."""
         stamped = sorted((span for span in spans if span.site.kind not in (Kind.EXCHANGE, Kind.TRAFFIC)), key=_end)
         exchanges = [span for span in spans if span.site.kind is Kind.EXCHANGE]
         self._reduces |= any(span.site.kind is Kind.REDUCE for span in stamped)
@@ -90,7 +90,7 @@ class WorkerSteps:
 
 
 def _pull(step: Step, fetched: list[Interval], batches: list[Interval]) -> float:
-    """Return the seconds spent waiting for variables alone, after the batch was there."""
+    """Return the seconds of waiting for variables alone, after the batch had arrived."""
     begin = step.end - sum(part for part in step[2:6] if not math.isnan(part))
     fetching = [(max(since, begin), min(until, step.end)) for since, until in fetched]
     total = sum(until - since - overlap(batches, since, until) for since, until in fetching if until > since)

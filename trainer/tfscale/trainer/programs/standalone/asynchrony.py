@@ -2,8 +2,8 @@
 
     tfscale-train run asynchrony --workers 2 --slow worker:1=3x
 
-A worker pulls the variables, computes gradients and pushes them, at its own pace. Staleness is the number of updates
-by others that were applied between its pull and its push: its gradients are of variables that are so many updates old.
+A worker pulls the variables, computes gradients and pushes them, at its own pace. Staleness is the number of other
+workers' updates between its pull and its push: its gradients are of variables that are as many updates old.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tfscale.trainer.training.paced_digits import (
 NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4
-"""Updates for each worker in which it loads the graph: these train, but are not counted."""
+"""Updates for each worker in which it loads the graph: they train, but are not counted."""
 ENDLESS = 2**31 - 1
 
 
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def check(settings: argparse.Namespace, workers: int) -> None:
-    """Check that updates are left beside those of the warm-up. Raises UsageError."""
+    """Check that updates are left after the warm-up. Raises UsageError."""
     check_steps(settings, WARM_UP * workers)
 
 

@@ -1,9 +1,9 @@
-"""Backup workers, on digits: more gradients are asked for than a step needs, and the first ones are applied.
+"""Backup workers, on digits: a step requests more gradients than it needs, and applies the first to arrive.
 
     tfscale-train run backup-workers --workers 3 --slow worker:2=5x
 
-Training stays synchronous: all gradients of a step are of the same variables. A worker that is late holds up no step;
-its gradients are thrown away, and it begins anew with the newest variables. (Chen et al., arXiv:1604.00981)
+Training stays synchronous: all gradients of a step are of the same variables. A late worker holds up no step; its
+gradients are thrown away, and it begins anew with the newest variables. (Chen et al., arXiv:1604.00981)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfscale.trainer.training.paced_digits import (
 NEEDS = ("sklearn",)
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 3, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 5
-"""Steps in which workers load the graph, and that are left out of times."""
+"""Steps in which workers load the graph, left out of times."""
 
 
 class Arrivals:
@@ -44,7 +44,7 @@ class Arrivals:
         self._arrived: queue.SimpleQueue[tuple[Any, ...] | Exception] = queue.SimpleQueue()
 
     def expect(self, step: int, value: Any) -> None:
-        """Wait for a value beside all else."""
+        """Wait for one more value."""
         # A thread that waits for a worker which is gone must not keep the program from its end.
         threading.Thread(target=self._wait, args=(step, value), daemon=True).start()
 
@@ -55,7 +55,7 @@ class Arrivals:
             self._arrived.put(error)
 
     def next(self) -> tuple[Any, ...]:
-        """Return the step and the value that arrives next. Raises the error that a worker raised instead."""
+        """Return the step and the value that arrives next. Raises a worker's error instead."""
         arrived = self._arrived.get()
         if isinstance(arrived, Exception):
             raise arrived
@@ -68,7 +68,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def check(settings: argparse.Namespace, workers: int) -> None:
-    """Set how many gradients a step needs, where no flag did, and check the number. Raises UsageError."""
+    """Set the number of gradients for a step, if no flag did, and check it. Raises UsageError."""
     settings.needed = settings.needed or max(1, workers - 1)
     if settings.needed > workers:
         raise UsageError(f"--needed {settings.needed}: from 1 to {workers}, the number of workers")

@@ -3,7 +3,7 @@
     tfscale-train run batch-by-speed --slow worker:1=2x
 
 For hosts of unequal speed under multi-worker mirrored, where all wait for the slowest in each step. Each worker's
-gradients are weighted by its share, so that their sum is the gradient of the global batch, however it is split.
+gradients are weighted by its share, so that their sum is the gradient of the global batch for any shares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tfscale.trainer.training.paced_digits import accuracy, build
 NEEDS = ("sklearn",)
 ROLES = {"worker": ("workers", 2, 1, 64)}
 EVERY = 10
-"""Steps after which the batch is shared out anew, by the median speeds in them."""
+"""Steps between two new divisions of the batch, by the median speeds in them."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ def train(settings: argparse.Namespace, strategy: Any, workers: int, worker: int
 
 
 def share_out(examples: int, speeds: Sequence[float]) -> list[int]:
-    """Return each worker's number of examples, in proportion to its speed, at least one."""
+    """Return each worker's number of examples, in proportion to its speed, at least 1."""
     spare = examples - len(speeds)
     exact = [spare * speed / sum(speeds) for speed in speeds]
     shares = [int(each) for each in exact]

@@ -2,10 +2,10 @@
 
     tfscale-train run model-parallel --steps 50
 
-For a network that one device's memory does not hold: 784-2048 is on the first device, 1024-10 on the second. A device
-scope around the layers alone would place the forward pass, while the backward pass, which the tape adds later, and the
-optimizer's slots would all go to the default device. So each half has a tape and an optimizer of its own, and all that
-they do is inside the scope of its device. The devices work in turn: `pipeline` lets them work at once.
+For a network that exceeds one device's memory: 784-2048 is on the first device, 1024-10 on the second. A device scope
+around the layers alone would place the forward pass, but leave the backward pass, which the tape adds later, and the
+optimizer's slots on the default device. So each half has a tape and an optimizer of its own, and all its work is inside
+the scope of its device. The devices work in turn: `pipeline` lets them work at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class Half:
-    """Half of the network on a device, with an optimizer whose variables are there, too."""
+    """Half of the network on a device, with an optimizer whose variables are on the same device."""
 
     def __init__(self, keras: Any, device: str, inputs: int, layers: Sequence[Any]) -> None:
         self.device = device
@@ -107,7 +107,7 @@ def train(halves: tuple[Half, Half], batch: int, steps: int) -> dict[str, Any]:
 
 
 def bytes_by_device(halves: tuple[Half, Half]) -> dict[str, int]:
-    """Return the bytes of weights and optimizers on each device, as TensorFlow tells where they are."""
+    """Return the bytes of weights and optimizers by device, as TensorFlow has placed them."""
     found: dict[str, int] = defaultdict(int)
     for half in halves:
         for variable in (*half.model.weights, *half.optimizer.variables):

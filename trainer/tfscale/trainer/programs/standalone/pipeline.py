@@ -32,7 +32,7 @@ TRACED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, and print the loss of each step, then the bubble and what the stages held."""
+    """Train, and print the loss of each step, then the bubble and the memory of the stages."""
     settings = parse(arguments)
     devices = logical_devices(settings.stages)
     stages = build_stages(tf.keras, devices, settings.layers, settings.width, settings.recompute)
@@ -81,7 +81,7 @@ def build_stages(keras: Any, devices: Sequence[str], layers: int, width: int, re
 
 
 def train(stages: Sequence[Stage], settings: argparse.Namespace) -> dict[str, Any]:
-    """Train; return losses, medians of the steps after the first, and what each stage held at most."""
+    """Train; return losses, medians of the steps after the first, and the most activations of each stage."""
     m, losses, bubbles, seconds = settings.micro_batches, [], [], []
     orders = [SCHEDULES[settings.schedule](stage, len(stages), m) for stage in range(len(stages))]
 

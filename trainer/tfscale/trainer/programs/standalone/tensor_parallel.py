@@ -2,7 +2,7 @@
 
     tfscale-train run tensor-parallel --batch-parts 2 --model-parts 2
 
-The first matrix is split by columns and the second by rows, so that each device makes its part of the hidden layer
+The first matrix is split by columns and the second by rows, so that each device computes its part of the hidden layer
 alone, and one sum over `model` completes the output (Shoeybi et al., Megatron-LM, 2019). The gradients of the weights
 are summed over `batch`. DTensor adds both sums; nothing here names them.
 """
@@ -126,7 +126,7 @@ def train(weights: dict[str, Any], mesh: dtensor.Mesh, batch: int, steps: int) -
 
 
 def batches(batch: int, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield so many batches of digits, with labels as one-hot rows."""
+    """Yield `steps` batches of digits, with labels as one-hot rows."""
     images, labels = load_digits(return_X_y=True)
     random = np.random.default_rng(0)
     one_hot = np.eye(CLASSES, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""State and flags of a task as a few words, with the severity that colours them."""
+"""State and flags of a task as a few words, with their severity for the colour."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Glyphs:
     times: str
     rule: str
     eighths: str
-    """Blocks of one to seven eighths of a cell, from the left; empty if the terminal has none."""
+    """Blocks of one to seven eighths of a cell, from the left; empty if the terminal has no such signs."""
     block: str
     border: str
     """Textual's name of the border of dialogues."""
@@ -174,7 +174,7 @@ class Appearance:
         return replace(self, palette=_FADED[self.palette.background])
 
     def spell(self, text: str) -> str:
-        """Replace the signs that the terminal lacks, each by one of the same width."""
+        """Replace the signs that the terminal lacks, each by a sign of the same width."""
         return text.translate(_PLAIN) if self.glyphs is ASCII else text
 
     def severity(self, name: str) -> str:

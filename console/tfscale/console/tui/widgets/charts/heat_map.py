@@ -16,14 +16,15 @@ from textual.strip import Strip
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
+from tfscale.console.tui.widgets.appearance.text_width import fit
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, severity_sign, style
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, HeatMeasure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
-from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
 
 _WIDTHS = (9, 7, 5, 3, 2)
-"""Terminal cells for one cell of the map: the widest with which all tasks or GPUs are visible is used."""
+"""Terminal cells for a cell of the map: the widest that leaves all tasks or GPUs visible is used."""
 _WITH_VALUE = 7
 """Width of a map cell, in terminal cells, from which on the cell shows its value."""
 _FAR = 1_000_000
@@ -142,7 +143,7 @@ class HeatMap(ScrollView, can_focus=True):
         return [cell, Segment(" " * gap, style(None, appearance.palette.background))] if gap else [cell]
 
     def _sign(self, spot: Spot) -> str:
-        """Return the sign for states that must be seen whatever the measure; the same signs as in the table."""
+        """Return the sign for states that must be seen under any measure, as in the table."""
         view, glyphs = spot.view, self.appearance.glyphs
         if view.link.state is not LinkState.UP:
             return glyphs.lost
@@ -210,7 +211,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.spot is not None:
-            self.post_message(TaskTable.TaskOpened(self.spot.view.task))
+            self.post_message(TaskOpened(self.spot.view.task))
 
     def on_click(self, event: events.Click) -> None:
         column = (event.x - self._margin) // self._width

@@ -31,7 +31,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class HeatMeasure:
-    """Measure on a scale from `low` to `high`; without `high` to the largest value, but at least `smallest_high`."""
+    """Measure on a scale from `low` to `high`; without `high` up to the largest value, at least `smallest_high`."""
 
     description: str
     value: Callable[[Spot], float | None]

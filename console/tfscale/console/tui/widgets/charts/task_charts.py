@@ -37,14 +37,14 @@ class Chart:
     areas: tuple[Area, ...]
     format_value: FormatValue
     top: float | None = None
-    """Value of a full column; None: a round number above the largest value."""
+    """Value of a full column; with None a round number above the largest value."""
 
 
 class Charts(SnapshotWidget):
     """Charts of one task, as many as fit, the most important first."""
 
     zoomed: reactive[int | None] = reactive(None)
-    """Seconds a column; None: one second, and two as soon as there is enough history."""
+    """Seconds a column; None is automatic: one second, and two as soon as there is enough history."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def _across(width: int) -> tuple[int, int]:
 
 
 def _usual(history: Seconds, width: int) -> int:
-    """Return the seconds a column that keep a chart full once it has been full, in most cases."""
+    """Return the seconds a column that mostly keep a chart full once it has been full."""
     return ZOOMS[0] if _known_seconds(history) < 1.5 * width else ZOOMS[1]
 
 

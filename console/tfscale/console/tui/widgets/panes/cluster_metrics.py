@@ -50,8 +50,8 @@ def figures_of(snapshot: Snapshot) -> list[Figure]:
 def efficiency(findings: Findings) -> float | None:
     """Return the scaling efficiency, 0 to 1: a worker's own work over the step; None without a collective.
 
-    The rest of the step is the all-reduce and the waiting in it. A single worker needs no all-reduce, so N workers make
-    N times this share of its steps.
+    The rest of the step is the all-reduce and its waits. A single worker needs no all-reduce, so N workers make N times
+    this share of its steps.
     """
     lags = [own.lag for own in findings.subjects.values() if own.lag is not None and own.wait is not None]
     if len(lags) < 2 or not findings.step_time:

@@ -23,7 +23,7 @@ FIELDS = ("severity", "subject", "kind")
 
 
 def is_wanted(entry: TimelineEntry, words: str, lowest: str) -> bool:
-    """Decide whether the event has every word: `kind:straggler` in that field, others anywhere.
+    """Decide whether the event has every word: `kind:straggler` in that field, other words anywhere.
 
     An event less severe than `lowest` is left out; the end of an event has the severity of the event that ended.
     """

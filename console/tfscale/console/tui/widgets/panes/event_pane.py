@@ -8,8 +8,8 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.engine.model import Snapshot, TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.core.text import clock
 
@@ -18,7 +18,7 @@ _INDENT = 12
 
 
 class EventPane(SnapshotWidget):
-    """The newest events, one a line; longer ones are wrapped where lines are left."""
+    """The newest events, one a line; long ones are wrapped where there is room."""
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 

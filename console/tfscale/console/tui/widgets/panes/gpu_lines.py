@@ -21,7 +21,7 @@ REASONS = {
 }
 """Severity and meaning of NVML's clock-event reasons except idleness, the worst first."""
 _MEANT_TOO = {0x0040: 0x0008, 0x0080: 0x0008}
-"""Reasons implied by another reason, which are not shown beside it."""
+"""Reasons that another reason implies, so that both are not shown."""
 
 XIDS = {
     13: "the program's kernel failed",
@@ -93,9 +93,9 @@ def alarms(gpu: GpuSample) -> Iterator[Alarm]:
 
 
 def placement(view: TaskView, snapshot: Snapshot) -> str | None:
-    """Name the task's ranks in the all-reduce, their GPUs and the network interface.
+    """Return the task's ranks in the all-reduce, their GPUs and the network interface in words.
 
-    Returns None if the task has no ranks or they are unknown.
+    None if the task has no ranks or they are unknown.
     """
     first, replicas = 0, None
     for other in snapshot.tasks:
@@ -132,7 +132,7 @@ def _on_devices(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
 
 
 def _over(view: TaskView, snapshot: Snapshot) -> str:
-    """Name the interface of the host with the most traffic, if tasks on other hosts train with this one."""
+    """Return the host's interface with the most traffic in words, if tasks on other hosts train with this task."""
     host = view.frame.host if view.frame else None
     if all(other.host == view.host for other in snapshot.tasks):
         return ""

@@ -23,7 +23,7 @@ from tfscale.core.records.task_status import Stage
 from tfscale.core.text import clock, duration, no_contact
 
 _REASONS = 2
-"""Most reasons for silence in the top line: each agent of another cluster refuses in words of its own."""
+"""Most reasons for silence in the top line: each agent of another cluster refuses in its own words."""
 _VERBS = {
     "restart": ("Restarting", "Restarted"),
     "stop": ("Stopping", "Stopped"),
@@ -75,7 +75,7 @@ def _add_in_grey(lines: list[Text], words: str, appearance: Appearance, width: i
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
-    """Wrap the sentence; a number and its unit stay together."""
+    """Wrap the sentence, with each number beside its unit."""
     together = re.sub(r"(?<=\d) (?=\S{1,3}\b|°)", "\N{NO-BREAK SPACE}", sentence)
     lines = textwrap.wrap(together, width, max_lines=_MOST_LINES, placeholder=" ...") or [""]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
@@ -101,7 +101,7 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 
 def _is_part_of(diagnosis: Diagnosis, worst: Diagnosis) -> bool:
-    """Decide whether another finding's sentence, about a task that has gone, tells of this finding too."""
+    """Decide whether another finding's sentence, about a lost task, includes this finding."""
     if not kind_of(worst).tells_who_ended or diagnosis.subject not in worst.named():
         return False
     return kind_of(diagnosis).stops_training or kind_of(diagnosis).group is Group.NETWORK
@@ -113,7 +113,7 @@ def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
-    """Return severity and sentence of the top line: a command, else silent agents, else what weighs most."""
+    """Return severity and sentence of the top line: a command, else silent agents, else the gravest finding."""
     findings = snapshot.findings
     worst = findings.top.severity if findings.top is not None else _calm(snapshot)
     return _beside_findings(snapshot) or (worst, findings.headline)

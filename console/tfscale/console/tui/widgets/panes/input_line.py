@@ -7,7 +7,7 @@ from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 
 
 class InputLine(Input):
-    """Input line shown in the place of the key bar, so that opening it moves and redraws nothing else."""
+    """Input line in the place of the key bar, so that opening it moves and redraws nothing else."""
 
     DEFAULT_CSS = "InputLine { height: 1; border: none; padding: 0; display: none; background: $panel; }"
 

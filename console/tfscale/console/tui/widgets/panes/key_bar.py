@@ -10,7 +10,7 @@ from tfscale.console.tui.widgets.charts.step_bar import legend
 
 
 class Legend(AppearanceWidget):
-    """Legend of the bars' colours, and how the table's content differs from all tasks."""
+    """Legend of the bars' colours, and the differences of the table's content from all tasks."""
 
     status: reactive[str] = reactive("")
 
@@ -35,7 +35,7 @@ class KeyBar(AppearanceWidget):
         self.set_reactive(KeyBar.keys, keys)
 
     def render(self) -> Text:
-        """Draw as many keys as fit, and always the last one."""
+        """Draw as many keys as fit, and always the last."""
         *keys, last = self.keys or (("", ""),)
         room = self.size.width - sum(map(len, last)) - 1
         text = Text(no_wrap=True, overflow="crop")

@@ -18,6 +18,7 @@ LINES_KEPT = 10_000
 _SLACK = 1_000
 """Lines beyond the limit before old ones are dropped: dropping one at a time would move all others each time."""
 _LONGEST = 2_000
+"""Characters of a line that are kept: a line without an end must not fill the memory."""
 
 
 class LogView(ScrollView, can_focus=True):

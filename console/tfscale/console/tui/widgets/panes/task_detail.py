@@ -10,8 +10,8 @@ from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.state_text import state_text
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
@@ -38,7 +38,7 @@ _EXITS = 3
 _MOST_LINES = 3
 """Lines quoted from the end of the task's log."""
 _LAST_WORDS = 3
-"""Lines of its log."""
+"""Lines of the task's log."""
 
 
 class Detail(SnapshotLines):
@@ -137,7 +137,7 @@ def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
 
 
 def stage_facts(summary: SubjectSummary) -> str:
-    """Return the line of a stage of a pipeline: its time in passes, and without one while others have some."""
+    """Return the line of a pipeline's stage with its time in passes; without such a time where others have one."""
     facts = [f"compute {step_time(summary.compute)}", f"waits for a neighbour {step_time(summary.input)}"]
     if summary.compute and summary.input is not None:
         facts.append(f"bubble {summary.input / (summary.compute + summary.input):.0%}")
@@ -214,7 +214,7 @@ def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
 
 
 def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
-    """Yield when and how each attempt ended, the newest first, with its last lines of log."""
+    """Yield time and manner of each attempt's end, the newest first, with its last lines of log."""
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None

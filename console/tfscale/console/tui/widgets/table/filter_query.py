@@ -43,7 +43,7 @@ class FilterQuery:
 
 
 def parse(text: str) -> FilterQuery:
-    """Parse a filter. Raises UsageError with one line that says what is wrong."""
+    """Parse a filter. Raises UsageError with one line about the fault."""
     return FilterQuery(tuple(_test(term) for term in text.lower().split()))
 
 

@@ -1,4 +1,4 @@
-"""Columns of the task table: value and cell of each, and how it is sorted, filtered and summed."""
+"""Columns of the task table: value and cell of each, and its sorting, filtering and summing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Column:
     value: Callable[[TaskView, Scene], Value]
     cell: Callable[[TaskView, Scene], Cell]
     drop: int = 0
-    """Rank by which columns are left out as the terminal narrows, the highest first; 0: never."""
+    """Rank by which columns are left out as the terminal narrows, the highest first; 0 is never left out."""
     right: bool = False
     drawn: Drawn = Drawn.TEXT
     rank: Callable[[TaskView, Scene], Value] | None = None
@@ -82,7 +82,7 @@ class Column:
     unit: float = 1.0
     """Factor of a number without a unit in a filter."""
     total: Callable[[Sequence[float]], float] | None = None
-    """Function that combines the values of a group of tasks; None: the group's cell is empty."""
+    """Function that combines the values of a group of tasks; without one the group's cell is empty."""
     format_value: Callable[[float | None], str] = count
 
     def sorted_by(self, view: TaskView, scene: Scene) -> Value:

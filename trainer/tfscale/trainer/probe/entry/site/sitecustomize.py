@@ -1,6 +1,6 @@
 """First way of the probe into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
 
-Python imports `sitecustomize` at start-up, from the first folder that has one; so this one runs the user's own, too.
+Python imports `sitecustomize` at start-up, from the first folder that has it; so this module also runs the user's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 
 
 def _chain() -> None:
-    """Run the `sitecustomize` that Python would find if this one were not there."""
+    """Run the `sitecustomize` that Python would find without this one."""
     elsewhere = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:

@@ -1,7 +1,7 @@
-"""Second way of the probe into an unmodified script, for launchers that lose the first one (PYTHONPATH).
+"""Second way of the probe into an unmodified script, for launchers that lose the first way (PYTHONPATH).
 
 `tfscale-agent install-probe` copies this module into a Python environment, with a `.pth` file that imports it: so it
-runs at the start of every Python process there. In one that no agent started it does nothing. It takes the agent's
+runs at the start of every Python process there. In a process without an agent it does nothing. It takes the agent's
 variables from this process or, where its environment was cleaned, from the nearest process above that has them.
 """
 

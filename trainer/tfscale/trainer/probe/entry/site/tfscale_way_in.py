@@ -1,7 +1,7 @@
 """Entry of the probe into this process, once: at the import of this module, where an agent's variables are set.
 
-Every Python program that the task starts imports this module, so it imports the standard library alone, and the rest
-of the probe only after TensorFlow. In a process that no agent started it does nothing.
+Every Python program that the task starts imports this module, so it imports the standard library alone, and the rest of
+the probe only after TensorFlow. In a process without an agent it does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PACKAGE = "tfscale"
 _putenv = os.putenv
 _warned: list[str] = []
-"""The first TF_CONFIG that the script assigned and that was overruled."""
+"""First overruled TF_CONFIG that the script has assigned."""
 variables: dict[str, str] = {}
 """Variables of the agent as they were when this process started. A script may remove them from `os.environ`."""
 
@@ -40,8 +40,17 @@ def _attach(module: str) -> None:
     attach(module)
 
 
+def _tell(error: Exception) -> None:
+    """Tell the agent that the probe could not start."""
+    try:
+        from tfscale.trainer.probe.entry.door import tell
+    except Exception:  # the installation lacks that, too; the log has the reason
+        return
+    tell(error)
+
+
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the error that ends the script, and a line that says what to write instead, where there is such a line."""
+    """Print the error that ends the script, and its line of advice, if any."""
     if issubclass(kind, KeyboardInterrupt):
         # Code that is evaluated now, as by an import, would have Python end with 1 in the place of SIGINT.
         sys.__excepthook__(kind, error, trace)
@@ -55,10 +64,10 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 
 class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
-    """`os.environ` in which a TF_CONFIG that the script assigns stays the agent's: books assign index 0 everywhere.
+    """`os.environ` in which TF_CONFIG stays the agent's when the script assigns another: books assign index 0.
 
-    What the script removes is gone for it, as it expects, also of the agent's variables. Programs that it starts
-    inherit these all the same, because they report, too.
+    Variables that the script removes are gone for it, the agent's included. Programs that it starts inherit the agent's
+    all the same, because they report, too.
     """
 
     def __setitem__(self, key: str, value: str) -> None:
@@ -102,7 +111,7 @@ def _enter() -> None:
     sys.meta_path.insert(0, _Portions)
     from tfscale.trainer.probe.entry.imports import after_import
 
-    after_import(_attach)
+    after_import(_attach, _tell)
 
 
 _enter()

@@ -1,4 +1,4 @@
-"""Wrapping of long lines with a hanging indent."""
+"""Text within a width of cells: cut or filled up, or wrapped with a hanging indent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from rich.text import Text
 _NARROWEST = 16
 
 
+def fit(text: str, width: int, *, right: bool) -> str:
+    """Fit the text into exactly `width` cells."""
+    if len(text) > width:
+        text = _cut(text, width)
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _cut(text: str, width: int) -> str:
+    """Shorten the text, between words if that keeps most of it."""
+    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
+    return words if len(words) * 2 > width else text[: width - 1] + "…"
+
+
 def wrap_hanging(text: Text, width: int, indent: int, limit: int | None = None) -> list[Text]:
     """Break the text into lines of at most `width` cells, and indent all but the first.
 
-    Returns at most `limit` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.
+    Returns at most `limit` lines, the last cut with an ellipsis; one line if there is no room to indent.
     """
     if width < indent + _NARROWEST:
         limit = 1
