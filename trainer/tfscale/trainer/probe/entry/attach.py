@@ -20,20 +20,25 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 def attach(module: str) -> None:
     """Repair a module of TensorFlow or Keras that was just imported, and hook into it.
 
-    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made.
+    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made: the
+    repairs, which do not need it, come first.
     """
-    made = probe()
     try:
-        repairs.repair(sys.modules[module], on_fault=made.report_fault)
+        repairs.repair(sys.modules[module], on_fault=_report_fault)
         if module in ("keras", "tf_keras"):
-            repairs.look_for_absent(module, on_fault=made.report_fault)
+            repairs.look_for_absent(module, on_fault=_report_fault)
     except Exception as error:
-        made.report_fault(f"the repairs of {module} failed: {error!r}")
+        _report_fault(f"the repairs of {module} failed: {error!r}")
+    made = probe()
     try:
         _hook(module, made)
     except Exception as error:
         # With some of its hooks alone the probe would measure wrong phases.
         made.fail(error)
+
+
+def _report_fault(fault: str) -> None:
+    probe().report_fault(fault)
 
 
 def _hook(module: str, made: Probe) -> None:
