@@ -47,6 +47,12 @@ def test_several_stragglers_of_one_finding_are_counted_and_named() -> None:
     assert "; 3 stragglers cost 11 min, the worst worker:1 and 3, 10 min" in verdict(day(both, third))
 
 
+def test_several_findings_of_one_task_name_it_once() -> None:
+    source = RecordedSource(simulated_spec(2), simulated(70, 2, "worker:1=kill@20s-25s", "worker:1=kill@45s-50s"))
+    (group,) = report_recorded(Path("run"), source).groups
+    assert "; 2 crashes, worker:1, cost 10 s" in verdict(group)
+
+
 def test_it_names_what_else_took_much_of_the_time() -> None:
     run = day(checkpoint=0.2 * DAY, start=0.01 * DAY, lost_progress=0.1 * DAY)
     took = "writing checkpoints took 4 h 48 m; steps made again after a restart took 2 h 24 m"
