@@ -173,7 +173,7 @@ class ClusterContext(Detector):
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:
-            if (moved := self._samples[name].most_moved()) is not None:
+            if (moved := self._samples[name].most_moved) is not None:
                 self._speeds.note_carried(name, 8 * moved, now)
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
@@ -270,7 +270,7 @@ class ClusterContext(Detector):
 
     def _is_refuted(self, name: str, claim: float) -> bool:
         """Decide whether the link carried more in some second than its driver claims to be possible."""
-        moved = self._samples[name].most_moved()
+        moved = self._samples[name].most_moved
         return moved is not None and 8 * moved > claim
 
 
