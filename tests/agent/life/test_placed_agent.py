@@ -161,7 +161,7 @@ async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cl
         workers = [str(cluster.spec.tasks[W0]), str(cluster.spec.spares[cluster.spare]), str(cluster.spec.tasks[W2])]
         statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
         assert len({status.generation for status in statuses}) == 1
-        assert "test, without worker:1: worker:1 to" in statuses[0].reason
+        assert f"test by user {os.getuid()}, without worker:1: worker:1 to" in statuses[0].reason
         for task in (W0, W1, W2):
             await told(cluster.now(placement, task), workers)
         assert isinstance(lives["worker:1"][-1], SpareDaemon)
@@ -291,19 +291,24 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_reporter, "_LEAD_PATIENCE", 0.5)
 
 
+async def restarted_without(dead: Task, cluster: Cluster, stack: AsyncExitStack) -> list[TaskStatus]:
+    """End the agent of one task, then kill worker:2; return the statuses once the spare has the dead agent's task."""
+    gone = AsyncExitStack()
+    for name, settings in cluster.seats.items():
+        await (gone if name == str(dead) else stack).enter_async_context(seat(settings))
+    before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
+    await gone.aclose()
+    kill(before[W2])
+    placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+    assert placement.seats == {**cluster.spec.agents, dead: cluster.spare}
+    return [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+
+
 @pytest.mark.usefixtures("_quick")
 async def test_a_dead_host_is_left_out_by_the_agents_alone(make_settings: MakeSettings) -> None:
     cluster = Cluster(make_settings, replace_after=0.5)
     async with AsyncExitStack() as stack:
-        gone = AsyncExitStack()
-        for name, settings in cluster.seats.items():
-            await (gone if name == "worker:1" else stack).enter_async_context(seat(settings))
-        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
-        await gone.aclose()
-        kill(before[W2])
-        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
-        assert placement.seats == {**cluster.spec.agents, W1: cluster.spare}
-        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        statuses = await restarted_without(W1, cluster, stack)
         assert "restarted by itself after worker:2 was killed" in statuses[0].reason
         assert "worker:1 to 127.0.0.5" in statuses[0].reason
 
@@ -312,15 +317,7 @@ async def test_a_dead_host_is_left_out_by_the_agents_alone(make_settings: MakeSe
 async def test_the_host_of_the_lead_may_be_the_one_that_dies(make_settings: MakeSettings) -> None:
     cluster = Cluster(make_settings, replace_after=0.5)
     async with AsyncExitStack() as stack:
-        gone = AsyncExitStack()
-        for name, settings in cluster.seats.items():
-            await (gone if name == "worker:0" else stack).enter_async_context(seat(settings))
-        before = {task: await runs(cluster.seats[str(task)]) for task in (W0, W1, W2)}
-        await gone.aclose()
-        kill(before[W2])
-        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
-        assert placement.seats == {**cluster.spec.agents, W0: cluster.spare}
-        statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
+        statuses = await restarted_without(W0, cluster, stack)
         assert len({status.generation for status in statuses}) == 1
 
 

@@ -35,7 +35,7 @@ def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
 
 def test_a_cluster_that_was_much_faster_within_a_minute_is_not_called_healthy(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
-    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=Drop(2.9, 3661.0))
+    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=lambda: Drop(2.9, 3661.0))
     assert said == "3 workers in step, 4.7 steps/s; 2.9x as fast up to " + clock(3661.0)
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tensorflow.python.distribute.coordinator.watchdog import WatchDog
 from tfscale.trainer.probe.process import called_python
 from tfscale.trainer.probe.process.called_python import CalledPython
 
@@ -86,6 +87,16 @@ def test_a_thread_of_the_programs_own_may_hide_how_long_its_input_takes(clock: l
         over.set()
         loader.join()
     assert python.per_step(200) is not None
+
+
+def test_a_thread_with_which_tensorflow_watches_workers_hides_nothing(clock: list[float]) -> None:
+    python = CalledPython()
+    steps(python, clock, 0.03, 0.07, 110.0)
+    watch = WatchDog(timeout=60, on_triggered=lambda: None)
+    try:
+        assert python.per_step(200) is not None
+    finally:
+        watch.stop()
 
 
 def test_time_is_that_of_a_real_clock() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -56,7 +56,7 @@ def headline(
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
-    drop: Drop | None = None,
+    drop: Callable[[], Drop | None] = lambda: None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -69,7 +69,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
-        drop: how much faster the cluster was within the last minute, where that is a lot.
+        drop: function that returns how much faster the cluster was within the last minute, None where it was not.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
@@ -79,9 +79,9 @@ def headline(
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
-        if drop is None or manner:
+        if manner or (faster := drop()) is None:
             return unnamed + manner
-        slower = f"{times(drop.times)} as fast up to {clock(drop.until)}"
+        slower = f"{times(faster.times)} as fast up to {clock(faster.until)}"
         return f"{unnamed.removeprefix(_HEALTHY).removesuffix(_NOBODY)}; {slower}"
     return _waiting(tasks, condition)
 

@@ -36,7 +36,7 @@ from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
-from tfscale.console.tui.widgets.table.task_table import TaskTable
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -320,7 +320,7 @@ class ConsoleApp(App[bool]):
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
-    def on_task_table_task_opened(self, message: TaskTable.TaskOpened) -> None:
+    def on_task_opened(self, message: TaskOpened) -> None:
         self._show_task(message.task, only_log=False)
 
     def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:

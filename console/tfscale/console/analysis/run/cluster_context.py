@@ -78,7 +78,7 @@ class ClusterContext(Detector):
         self._is_usual = True
         """False where the newest steps are beside a straggler, or of a cluster that is not at work."""
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
-        self._ran = 0.0
+        self.ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
         self._shares = TimeShares()
@@ -88,7 +88,7 @@ class ClusterContext(Detector):
         self._samples[task].add(frame)
         self._identity.observe(task, frame)
         if frame.status.state is TaskState.RUNNING:
-            self._ran = max(self._ran, frame.at)
+            self.ran = max(self.ran, frame.at)
         if task in self._training:
             self._goodput.note_start(frame.status.started)
             self._goodput.note_activities(task, frame.activities)
@@ -124,7 +124,7 @@ class ClusterContext(Detector):
     @property
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, up to when a task ran last."""
-        return self._goodput.spent(self._ran)
+        return self._goodput.spent(self.ran)
 
     @property
     def open(self) -> list[Diagnosis]:
@@ -168,7 +168,7 @@ class ClusterContext(Detector):
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
+            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self.ran))
         return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
@@ -193,7 +193,7 @@ class ClusterContext(Detector):
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
+            self.ran += self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.sample(self._goodput)
             self._compare(tasks, attempt, fresh)
 

@@ -13,8 +13,8 @@ from textual.keys import key_to_character
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console.tui.dialogs.dialog import Page
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 
 _NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (

@@ -18,8 +18,8 @@ from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.charts.scaling_chart import draw
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
@@ -120,15 +120,10 @@ def _words(recommendations: Recommendations, load: Load | None, width: int, appe
     for limit in recommendations.limits:
         yield from _finding(limit, width, appearance)
     if not recommendations.limits:
-        reason = "not judged while somebody straggles" if _straggles(recommendations) else "nothing is at its limit"
-        yield Text(f"  {reason}", style=appearance.palette.dim)
+        yield Text(f"  {recommendations.not_judged or 'nothing is at its limit'}", style=appearance.palette.dim)
     yield Text()
     yield _title("What would help", appearance)
     yield from _what_if(recommendations, load, width, appearance)
-
-
-def _straggles(recommendations: Recommendations) -> bool:
-    return any(culprit.kind == "straggler" for culprit in recommendations.culprits)
 
 
 def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterator[Text]:

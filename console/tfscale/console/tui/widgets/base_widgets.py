@@ -1,13 +1,23 @@
-"""Base classes of the widgets: content that depends on the appearance, or on the newest snapshot."""
+"""Bases of the widgets: their content depends on the appearance, or on the newest snapshot; a task can be opened."""
 
 from __future__ import annotations
 
 from rich.text import Text
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.cluster.task import Task
+
+
+class TaskOpened(Message):
+    """Request to open the page of a task."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
 
 
 class AppearanceWidget(Widget):

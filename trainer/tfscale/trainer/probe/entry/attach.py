@@ -19,17 +19,32 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 
 
 def attach(module: str) -> None:
-    """Repair a module of TensorFlow or Keras that was just imported, and hook into it."""
-    repairs.repair(sys.modules[module], on_fault=lambda fault: probe().report_fault(fault))
+    """Repair a module of TensorFlow or Keras that was just imported, and hook into it.
+
+    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made.
+    """
+    made = probe()
+    try:
+        repairs.repair(sys.modules[module], on_fault=made.report_fault)
+    except Exception as error:
+        made.report_fault(f"the repairs of {module} failed: {error!r}")
+    try:
+        _hook(module, made)
+    except Exception as error:
+        # With some of its hooks alone the probe would measure wrong phases.
+        made.fail(error)
+
+
+def _hook(module: str, made: Probe) -> None:
     if module == "tensorflow":
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show
-        erratum.listeners.append(lambda sentence: probe().report_note(sentence))
+        erratum.listeners.append(made.report_note)
         if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
-            probe().report_note(_ALONE)
-        probe().install()
+            made.report_note(_ALONE)
+        made.install()
     elif module not in REPAIRED:
-        probe().install_keras(module)
+        made.install_keras(module)
 
 
 def probe() -> Probe:

@@ -48,7 +48,7 @@ MODULES = (
 )
 
 
-def after_import(attach: Callable[[str], None]) -> None:
+def after_import(attach: Callable[[str], None], on_failure: Callable[[Exception], None] | None = None) -> None:
     """Call `attach` with each of MODULES: now if it is imported, else right after its import.
 
     A failure of `attach` is printed, and the program goes on without the probe.
@@ -59,6 +59,8 @@ def after_import(attach: Callable[[str], None]) -> None:
             attach(module)
         except Exception as error:
             print(f"tfscale: the probe could not start, the training goes on without it: {error!r}", file=sys.stderr)
+            if on_failure is not None:
+                on_failure(error)
 
     for module in MODULES:
         if module in sys.modules:

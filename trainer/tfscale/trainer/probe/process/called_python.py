@@ -20,8 +20,8 @@ _STEP = 0.05
 read anew; with 0.1 two equal inputs could differ by a whole step."""
 _NOT_OF_THE_PROGRAM = ("MainThread", "Dummy-", "tfscale-")
 """First words of the names of threads that load no data. TensorFlow's own threads have no name in Python (`Dummy-`)."""
-_HEALTH = "(_check_health)"
-"""Last word of the name of the thread in which MultiWorkerMirroredStrategy looks after the other workers."""
+_DISTRIBUTION = "tensorflow.python.distribute."
+"""Begin of the modules whose threads look after other workers: their health, their preemption."""
 
 
 class _Read(NamedTuple):
@@ -90,10 +90,15 @@ def _rounded(seconds: float) -> float:
     return 0.0 if seconds < 1e-6 else (1 + _STEP) ** round(math.log(seconds, 1 + _STEP))
 
 
+def _loads_no_data(thread: threading.Thread) -> bool:
+    """Decide whether a thread is none of the program's, by its name and by the function that it runs."""
+    module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
+    return thread.name.startswith(_NOT_OF_THE_PROGRAM) or module.startswith(_DISTRIBUTION)
+
+
 def _has_own_workers() -> bool:
     """Decide whether the program has threads or processes that may make batches beside the calls."""
-    names = (thread.name for thread in threading.enumerate())
-    if any(not name.startswith(_NOT_OF_THE_PROGRAM) and not name.endswith(_HEALTH) for name in names):
+    if not all(map(_loads_no_data, threading.enumerate())):
         return True
     processes = sys.modules.get("multiprocessing")
     return processes is not None and bool(processes.active_children())

@@ -16,10 +16,11 @@ from textual.strip import Strip
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
+from tfscale.console.tui.widgets.appearance.text_width import fit
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, severity_sign, style
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, HeatMeasure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
-from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
 
 _WIDTHS = (9, 7, 5, 3, 2)
@@ -210,7 +211,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.spot is not None:
-            self.post_message(TaskTable.TaskOpened(self.spot.view.task))
+            self.post_message(TaskOpened(self.spot.view.task))
 
     def on_click(self, event: events.Click) -> None:
         column = (event.x - self._margin) // self._width

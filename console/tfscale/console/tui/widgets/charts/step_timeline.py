@@ -23,8 +23,8 @@ from textual.strip import Strip
 from tfscale.console.analysis.steps.phases import longest_lag, transfer
 from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
-from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
@@ -64,7 +64,7 @@ def timeline(aligned: TaskSteps) -> StepLayout:
     return StepLayout(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
 
 
-class StepBars(ScrollView, can_focus=True):
+class StepBars(ScrollView, can_focus=True, inherit_bindings=False):
     """One row a task, below a line with the steps' numbers. Only visible rows are drawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -183,7 +183,7 @@ class StepBars(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(TaskTable.TaskOpened(self.cursor))
+            self.post_message(TaskOpened(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y - 1

@@ -8,8 +8,8 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.engine.model import Snapshot, TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.core.text import clock
 

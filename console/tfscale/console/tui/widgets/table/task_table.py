@@ -14,7 +14,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.console.tui.widgets.appearance.text_width import fit
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.sparkline import SECONDS, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
@@ -57,13 +59,6 @@ class TaskTable(ScrollView, can_focus=True):
     order: reactive[RowOrder] = reactive(RowOrder())
     chosen_columns: reactive[tuple[str, ...]] = reactive(USUAL)
     """Names of the columns that the operator has chosen."""
-
-    class TaskOpened(Message):
-        """Request to open the page of a task."""
-
-        def __init__(self, task: Task) -> None:
-            super().__init__()
-            self.task = task
 
     class Sorted(Message):
         """Click on the heading of a column."""
@@ -359,7 +354,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if isinstance(self._key, Task):
-            self.post_message(self.TaskOpened(self._key))
+            self.post_message(TaskOpened(self._key))
         elif self._key is not None:
             self.action_fold(self._key not in self.order.closed)
 
@@ -394,19 +389,6 @@ class TaskTable(ScrollView, can_focus=True):
             if MARGIN <= x < end:
                 return placed.column.name
         return None
-
-
-def fit(text: str, width: int, *, right: bool) -> str:
-    """Fit the text into exactly `width` cells."""
-    if len(text) > width:
-        text = _cut(text, width)
-    return text.rjust(width) if right else text.ljust(width)
-
-
-def _cut(text: str, width: int) -> str:
-    """Shorten the text, between words if that keeps most of it."""
-    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
-    return words if len(words) * 2 > width else text[: width - 1] + "…"
 
 
 def _spread(left: str, right: str, width: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rich.text import Text
-from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
+from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 
 SAID = "08:00:26  ▲ worker:1 has been slow for 6.0 s (since 08:00:20): compute takes 108 ms, the others' 77 ms"
 

@@ -1,10 +1,23 @@
-"""Wrapping of long lines with a hanging indent."""
+"""Text within a width of cells: cut or filled up, or wrapped with a hanging indent."""
 
 from __future__ import annotations
 
 from rich.text import Text
 
 _NARROWEST = 16
+
+
+def fit(text: str, width: int, *, right: bool) -> str:
+    """Fit the text into exactly `width` cells."""
+    if len(text) > width:
+        text = _cut(text, width)
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _cut(text: str, width: int) -> str:
+    """Shorten the text, between words if that keeps most of it."""
+    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
+    return words if len(words) * 2 > width else text[: width - 1] + "…"
 
 
 def wrap_hanging(text: Text, width: int, indent: int, limit: int | None = None) -> list[Text]:
