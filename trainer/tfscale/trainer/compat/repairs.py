@@ -34,8 +34,8 @@ Repair = Callable[[Any], None]
 def repair(module: Any, on_fault: Callable[[str], None]) -> None:
     """Repair a module that has just been imported; most modules need no repair.
 
-    A repair with an unexpected name is left out, and `on_fault` is called with one line about it. A script that ends for
-    want of this repair has the same line at its end.
+    A repair with an unexpected name is left out, and `on_fault` is called with one line about it. A script that ends
+    for want of this repair has the same line at its end.
     """
     for feature, put in REPAIRS:
         if module.__name__ not in feature.modules or not tf_internals.applies(feature):
