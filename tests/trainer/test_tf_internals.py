@@ -17,8 +17,8 @@ import tfscale.trainer
 ROOT = Path(next(path for path in tfscale.trainer.__path__))
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
-NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_handle"}
-"""Attributes of the standard library: of named tuples, `os` and `ctypes.CDLL`."""
+NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_handle", "_target"}
+"""Attributes of the standard library: of named tuples, `os`, `ctypes.CDLL` and `threading.Thread`."""
 
 
 @pytest.mark.tensorflow
