@@ -2,11 +2,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, TaskUsage
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
