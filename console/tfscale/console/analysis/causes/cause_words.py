@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfscale.console.analysis.causes.cause_rules import DEVICE, UNKNOWN, Cause
-from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of, since_when
+from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.text import duration
+from tfscale.core.text import duration, since_when
 
 IN_A_WORD: Mapping[str, str] = {
     "thermal": "overheated",

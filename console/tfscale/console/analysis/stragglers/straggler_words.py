@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
 from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis, Evidence
-from tfscale.core.text import clock, elapsed, listing, step_time, times
+from tfscale.core.text import elapsed, listing, since_when, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
 """Evidence (`suspected`) of stragglers that are half of all, for as long as known, by slow computing."""
@@ -54,11 +54,6 @@ def slower_than_peers(
 def begin_of(verdicts: Sequence[Verdict]) -> float:
     """Return the Unix seconds since which all of these straggle, and over which their figures are measured."""
     return max(verdict.begin for verdict in verdicts)
-
-
-def since_when(begin: float, began_earlier: bool) -> str:
-    """Return since when stragglers are slow: `since before 12:00:00` where that began before what is known."""
-    return f"since {'before ' if began_earlier else ''}{clock(begin)}"
 
 
 def _where(subjects: tuple[str, ...], verdicts: Sequence[Verdict], measured: Sequence[StragglerFigures]) -> str:
