@@ -94,6 +94,8 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import tfscale.trainer.probe.graph.structures",
             "only those below them on the way of a row",
         ),
+        ("trainer/tfscale/trainer/compat/repairs", "import psutil", "The guest in the script's process"),
+        ("core/tfscale/core/wire/fields", "import google.protobuf", "The guest in the script's process"),
         ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
         ("agent/tfscale/agent/life/daemon", "import tfscale.console.analysis.findings", "The programs stand on core"),
     ],

@@ -41,8 +41,8 @@ SAID = Coordinator(
 def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
     measured = remote_workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
-    message = probe_wire.message(IDENTITY, ProbeReport(Collective(0, 0, None), workers=[measured], coordinator=SAID))
-    report, steps = agent_wire.read_report(message.SerializeToString())
+    message = probe_wire.serialised(IDENTITY, ProbeReport(Collective(0, 0, None), workers=[measured], coordinator=SAID))
+    report, steps = agent_wire.read_report(message)
     frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)
     return frames.frame(agent_wire.encode_frame(frame, steps).message)
 

@@ -32,8 +32,8 @@ from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.records.training import Training
 from tfscale.core.text import bounded
 from tfscale.core.validation import check_counts, check_subject
-from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
-from tfscale.core.wire.fields import delimited
+from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.core.wire.fields import WireError, delimited
 from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 MOST_REASON = 200

@@ -38,6 +38,11 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at)) if is_moment(at) else "--:--:--"
 
 
+def since_when(begin: float, began_earlier: bool) -> str:
+    """Return since when something holds: `since before 12:00:00` where that began before what is known."""
+    return f"since {'before ' if began_earlier else ''}{clock(begin)}"
+
+
 def moment(at: float) -> str:
     """Return Unix seconds as local date and time, or dashes where they are outside the calendar."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if is_moment(at) else "---------- --:--:--"

@@ -25,27 +25,25 @@ _sym_db = _symbol_database.Default()
 from tfscale.v1 import telemetry_pb2 as tfscale_dot_v1_dot_telemetry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tfscale/v1/report.proto\x12\ntfscale.v1\x1a\x1atfscale/v1/telemetry.proto\"\xd4\x02\n\nTaskReport\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x11.tfscale.v1.Hello\x12&\n\x05probe\x18\x02 \x01(\x0b\x32\x17.tfscale.v1.ProbeStatus\x12*\n\ncollective\x18\x03 \x01(\x0b\x32\x16.tfscale.v1.Collective\x12$\n\x05steps\x18\x04 \x03(\x0b\x32\x15.tfscale.v1.StepBatch\x12&\n\x08training\x18\x05 \x01(\x0b\x32\x14.tfscale.v1.Training\x12(\n\nactivities\x18\x06 \x03(\x0b\x32\x14.tfscale.v1.Activity\x12,\n\x0b\x63oordinator\x18\x07 \x01(\x0b\x32\x17.tfscale.v1.Coordinator\x12*\n\x07profile\x18\x08 \x01(\x0b\x32\x19.tfscale.v1.ProfileReport\"6\n\x0cPackedReport\x12&\n\x05steps\x18\x04 \x03(\x0b\x32\x17.tfscale.v1.PackedSteps\"\x9b\x01\n\x05Hello\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\x12\x0b\n\x03pid\x18\x05 \x01(\x05\x12\x19\n\x0cstack_signal\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06trains\x18\x07 \x01(\x08\x42\x0f\n\r_stack_signal\"\x91\x01\n\x0bReportReply\x12(\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x14.tfscale.v1.AcceptedH\x00\x12\x11\n\x07refused\x18\x02 \x01(\tH\x00\x12+\n\x07profile\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.ProfileOrderH\x00\x12\x0f\n\x05waits\x18\x04 \x01(\tH\x00\x42\x07\n\x05reply\"\n\n\x08\x41\x63\x63\x65pted\"?\n\x0cProfileOrder\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\"g\n\rProfileReport\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\'\n\x05stage\x18\x02 \x01(\x0e\x32\x18.tfscale.v1.ProfileStage\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t*\xb3\x01\n\x0cProfileStage\x12\x1d\n\x19PROFILE_STAGE_UNSPECIFIED\x10\x00\x12\x17\n\x13PROFILE_STAGE_ASKED\x10\x01\x12\x1b\n\x17PROFILE_STAGE_CAPTURING\x10\x02\x12\x19\n\x15PROFILE_STAGE_WRITING\x10\x03\x12\x19\n\x15PROFILE_STAGE_WRITTEN\x10\x04\x12\x18\n\x14PROFILE_STAGE_FAILED\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tfscale/v1/report.proto\x12\ntfscale.v1\x1a\x1atfscale/v1/telemetry.proto\"\xd4\x02\n\nTaskReport\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x11.tfscale.v1.Hello\x12&\n\x05probe\x18\x02 \x01(\x0b\x32\x17.tfscale.v1.ProbeStatus\x12*\n\ncollective\x18\x03 \x01(\x0b\x32\x16.tfscale.v1.Collective\x12$\n\x05steps\x18\x04 \x03(\x0b\x32\x15.tfscale.v1.StepBatch\x12&\n\x08training\x18\x05 \x01(\x0b\x32\x14.tfscale.v1.Training\x12(\n\nactivities\x18\x06 \x03(\x0b\x32\x14.tfscale.v1.Activity\x12,\n\x0b\x63oordinator\x18\x07 \x01(\x0b\x32\x17.tfscale.v1.Coordinator\x12*\n\x07profile\x18\x08 \x01(\x0b\x32\x19.tfscale.v1.ProfileReport\"\x9b\x01\n\x05Hello\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\x12\x0b\n\x03pid\x18\x05 \x01(\x05\x12\x19\n\x0cstack_signal\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06trains\x18\x07 \x01(\x08\x42\x0f\n\r_stack_signal\"\x91\x01\n\x0bReportReply\x12(\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x14.tfscale.v1.AcceptedH\x00\x12\x11\n\x07refused\x18\x02 \x01(\tH\x00\x12+\n\x07profile\x18\x03 \x01(\x0b\x32\x18.tfscale.v1.ProfileOrderH\x00\x12\x0f\n\x05waits\x18\x04 \x01(\tH\x00\x42\x07\n\x05reply\"\n\n\x08\x41\x63\x63\x65pted\"?\n\x0cProfileOrder\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\"g\n\rProfileReport\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\'\n\x05stage\x18\x02 \x01(\x0e\x32\x18.tfscale.v1.ProfileStage\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t*\xb3\x01\n\x0cProfileStage\x12\x1d\n\x19PROFILE_STAGE_UNSPECIFIED\x10\x00\x12\x17\n\x13PROFILE_STAGE_ASKED\x10\x01\x12\x1b\n\x17PROFILE_STAGE_CAPTURING\x10\x02\x12\x19\n\x15PROFILE_STAGE_WRITING\x10\x03\x12\x19\n\x15PROFILE_STAGE_WRITTEN\x10\x04\x12\x18\n\x14PROFILE_STAGE_FAILED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tfscale.v1.report_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PROFILESTAGE']._serialized_start=955
-  _globals['_PROFILESTAGE']._serialized_end=1134
+  _globals['_PROFILESTAGE']._serialized_start=899
+  _globals['_PROFILESTAGE']._serialized_end=1078
   _globals['_TASKREPORT']._serialized_start=68
   _globals['_TASKREPORT']._serialized_end=408
-  _globals['_PACKEDREPORT']._serialized_start=410
-  _globals['_PACKEDREPORT']._serialized_end=464
-  _globals['_HELLO']._serialized_start=467
-  _globals['_HELLO']._serialized_end=622
-  _globals['_REPORTREPLY']._serialized_start=625
-  _globals['_REPORTREPLY']._serialized_end=770
-  _globals['_ACCEPTED']._serialized_start=772
-  _globals['_ACCEPTED']._serialized_end=782
-  _globals['_PROFILEORDER']._serialized_start=784
-  _globals['_PROFILEORDER']._serialized_end=847
-  _globals['_PROFILEREPORT']._serialized_start=849
-  _globals['_PROFILEREPORT']._serialized_end=952
+  _globals['_HELLO']._serialized_start=411
+  _globals['_HELLO']._serialized_end=566
+  _globals['_REPORTREPLY']._serialized_start=569
+  _globals['_REPORTREPLY']._serialized_end=714
+  _globals['_ACCEPTED']._serialized_start=716
+  _globals['_ACCEPTED']._serialized_end=726
+  _globals['_PROFILEORDER']._serialized_start=728
+  _globals['_PROFILEORDER']._serialized_end=791
+  _globals['_PROFILEREPORT']._serialized_start=793
+  _globals['_PROFILEREPORT']._serialized_end=896
 # @@protoc_insertion_point(module_scope)

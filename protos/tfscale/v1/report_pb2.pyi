@@ -4,7 +4,8 @@ isort:skip_file
 Messages between the probe in the training process and the agent of its host, over a Unix socket: each after its
 length (core/wire/framing.py). One connection lasts as long as the process: it sends reports, with a hello in the
 first, and receives replies. The agent refuses a hello of another attempt than its task's. One process of a task
-reports, the one that trains: another one is told to wait.
+reports, the one that trains: another one is told to wait. The process has no generated code, only the table of fields
+(report_fields.py, by scripts/ci/protos): its TensorFlow may bring any version of protobuf.
 """
 
 from collections import abc as _abc
@@ -106,30 +107,6 @@ class TaskReport(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskReport: _TypeAlias = TaskReport  # noqa: Y015
-
-@_typing.final
-class PackedReport(_message.Message):
-    """TaskReport as a probe writes its usual steps, whose columns are arrays: the same bytes, and the numbers must be the
-    same there. Nobody reads it.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STEPS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def steps(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.PackedSteps]: ...
-    def __init__(
-        self,
-        *,
-        steps: _abc.Iterable[_telemetry_pb2.PackedSteps] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["steps", b"steps"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PackedReport: _TypeAlias = PackedReport  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):

@@ -4,7 +4,8 @@ isort:skip_file
 Messages between the probe in the training process and the agent of its host, over a Unix socket: each after its
 length (core/wire/framing.py). One connection lasts as long as the process: it sends reports, with a hello in the
 first, and receives replies. The agent refuses a hello of another attempt than its task's. One process of a task
-reports, the one that trains: another one is told to wait.
+reports, the one that trains: another one is told to wait. The process has no generated code, only the table of fields
+(report_fields.py, by scripts/ci/protos): its TensorFlow may bring any version of protobuf.
 """
 
 from collections import abc as _abc

@@ -70,7 +70,9 @@ class _ProbeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProbeState
     PROBE_STATE_DISABLED: _ProbeState.ValueType  # 3
     """`message` says why"""
     PROBE_STATE_ABSENT: _ProbeState.ValueType  # 4
-    """the agent's: no process of the task will load the probe; `message` says why"""
+    """no process of the task has the probe, or will load it; `message` says why"""
+    PROBE_STATE_EXPECTED: _ProbeState.ValueType  # 5
+    """the agent's: no process of the task has loaded TensorFlow so far"""
 
 class ProbeState(_ProbeState, metaclass=_ProbeStateEnumTypeWrapper): ...
 
@@ -81,7 +83,9 @@ PROBE_STATE_MEASURING: ProbeState.ValueType  # 2
 PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 """`message` says why"""
 PROBE_STATE_ABSENT: ProbeState.ValueType  # 4
-"""the agent's: no process of the task will load the probe; `message` says why"""
+"""no process of the task has the probe, or will load it; `message` says why"""
+PROBE_STATE_EXPECTED: ProbeState.ValueType  # 5
+"""the agent's: no process of the task has loaded TensorFlow so far"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
 class _ActivityKind:
@@ -735,9 +739,7 @@ Global___StepBatch: _TypeAlias = StepBatch  # noqa: Y015
 
 @_typing.final
 class PackedSteps(_message.Message):
-    """StepBatch whose columns are bytes, as a probe writes arrays and a console reads them: the same on the wire, and the
-    numbers must be the same.
-    """
+    """StepBatch whose columns are bytes, as a console reads them: the same on the wire, and the numbers must be the same."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Callable
 
 import grpc
 import grpc.aio
 import pytest
-from running_agents import W0, agent, named, runs, says, stub
+from running_agents import W0, agent, named, runs, says, status_when, stub
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.orders import ORDERS
 from tfscale.v1 import agent_pb2
@@ -33,7 +35,9 @@ async def test_a_program_that_saves_on_a_signal_goes_on_and_the_order_is_written
         await says(settings, "\nup\n")
         assert await order(settings, "signal", "usr1") == f"SIGUSR1 was sent to process {before.pid} of worker:0"
         await says(settings, "\nsaved\n")
-        assert (await runs(settings)).pid == before.pid
+        given = rf"SIGUSR1 was sent to process {before.pid} of worker:0 at [\d:]{{8}} by user {os.getuid()}"
+        after = await status_when(settings, lambda status: re.fullmatch(given, status.reason))
+        assert after.pid == before.pid, "the events of every console tell who gave the order"
     entries = [json.loads(line) for line in settings.files.audit.read_text().splitlines()]
     assert [(each["what"], each["tasks"], each["reason"], each["result"]) for each in entries] == [
         ("Order signal", ["worker:0"], "usr1", result) for result in ("asked", "done")

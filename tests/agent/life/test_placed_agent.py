@@ -161,7 +161,7 @@ async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cl
         workers = [str(cluster.spec.tasks[W0]), str(cluster.spec.spares[cluster.spare]), str(cluster.spec.tasks[W2])]
         statuses = [await placed(cluster.now(placement, task)) for task in (W0, W1, W2)]
         assert len({status.generation for status in statuses}) == 1
-        assert "test, without worker:1: worker:1 to" in statuses[0].reason
+        assert f"test by user {os.getuid()}, without worker:1: worker:1 to" in statuses[0].reason
         for task in (W0, W1, W2):
             await told(cluster.now(placement, task), workers)
         assert isinstance(lives["worker:1"][-1], SpareDaemon)

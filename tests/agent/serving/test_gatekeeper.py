@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 from certificates import Issuer
-from running_agents import W0, agent, command, named, runs, stub
+from running_agents import W0, agent, command, named, runs, status_when, stub
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.call_rights import CALLS, needs_token
 from tfscale.core.access.caller_role import CallerRole
@@ -197,6 +197,7 @@ async def test_every_order_is_written_down_also_a_refused_one(settings_of: Setti
     async with agent(settings := settings_of(W0)):
         await runs(settings)
         await command(settings, "Restart", "worker:0")
+        assert await status_when(settings, lambda status: status.reason == f"test by user {os.getuid()}")
         with pytest.raises(grpc.aio.AioRpcError):
             await command(settings, "Restart", "worker:9")
         async with bare(settings) as channel, stub(settings) as own:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +14,15 @@ from pathlib import Path
 import pytest
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.absent_probe import AbsentProbe, absent_probe
-from tfscale.core.records.probe_status import ProbeState
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 SITE = str(probe_site())
-COMPLETE = {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": "/nothing", "PYTHONPATH": f"{SITE}:/mine"}
+COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/", "PYTHONPATH": f"{SITE}:/mine"}
 PROGRAM = """
-import mmap, sys
+import mmap, os, sys
 library = open(sys.argv[1])
 mapped = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)
+os.setuid(int(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -33,12 +35,13 @@ def started(
     variables: Mapping[str, str] = COMPLETE,
     library: str = "libtensorflow_framework.so.2",
     launcher: Sequence[str] = (),
+    user: int = os.getuid(),
 ) -> Iterator[int]:
     """Start a Python that has loaded a library, and yield its process id, or its launcher's."""
     path = folder / library
     path.write_text("not really")
     environment = {"PATH": os.environ["PATH"], **variables}
-    command = [*launcher, sys.executable, *flags, "-c", PROGRAM, str(path)]
+    command = [*launcher, sys.executable, *flags, "-c", PROGRAM, str(path), str(user)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == b"ready\n"
@@ -70,7 +73,7 @@ def test_flags_that_ignore_pythonpath_are_named(tmp_path: Path, flags: list[str]
 
 def test_options_of_the_script_are_not_those_of_python(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(PROGRAM.replace("argv[1]", "argv[-1]"))
+    script.write_text(PROGRAM.replace("argv[1]", "argv[-2]").replace("argv[2]", "argv[-1]"))
     with started(tmp_path, [str(script), "-I"]) as pid:
         assert absent_probe(pid) is None
 
@@ -111,7 +114,22 @@ def test_the_process_that_a_launcher_has_started_is_looked_at(tmp_path: Path) ->
 
 def test_a_python_that_has_not_loaded_tensorflow_is_no_trainer(tmp_path: Path) -> None:
     with started(tmp_path, ["-I"], library="libother.so") as pid:
-        assert absent_probe(pid) is None
+        status = absent_probe(pid)
+        assert status == ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
+
+
+@pytest.mark.parametrize("variable", ["TFSCALE_REPORT", "TFSCALE_PROBE_PATH"])
+def test_a_path_that_the_process_does_not_see_is_named(tmp_path: Path, variable: str) -> None:
+    gone = str(tmp_path / "gone")
+    with started(tmp_path, variables=COMPLETE | {variable: gone}) as pid:
+        assert message(pid).startswith(f"its process {pid} does not see {gone}, which the probe needs: mount that")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user's process is started as root alone")
+def test_a_process_of_another_user_cannot_write_to_the_socket(tmp_path: Path) -> None:
+    with started(tmp_path, user=1234) as pid:
+        said = f"its process {pid} runs as user 1234, who may not write to the agent's socket: start the agent as that"
+        assert message(pid).startswith(said)
 
 
 def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
@@ -122,12 +140,29 @@ def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
         assert f"install-probe --python {tmp_path}/bin/python9'" in message(pid)
 
 
-def test_nothing_is_said_of_a_task_that_has_ended_or_reports(tmp_path: Path) -> None:
+def test_what_was_found_is_said_until_the_next_start(tmp_path: Path) -> None:
     watch = AbsentProbe()
     with started(tmp_path, ["-I"]) as pid:
         watch.look(pid)
-        assert watch.status is not None
-        watch.look(None)
+        found = watch.status
+        assert found is not None and found.state is ProbeState.ABSENT
+    watch.look(None)
+    assert watch.status == found
+    with started(tmp_path) as pid:
+        watch.look(pid)
         assert watch.status is None
-    watch.look(pid)
-    assert watch.status is None
+
+
+def test_tensorflow_is_not_missed_in_the_first_seconds_but_after_an_early_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = AbsentProbe()
+    with started(tmp_path, library="libother.so") as pid:
+        watch.look(pid)
+        assert watch.status is None
+        later = time.monotonic() + 11
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
+        monkeypatch.undo()
+    watch.look(None)
+    assert watch.status is not None and watch.status.state is ProbeState.EXPECTED

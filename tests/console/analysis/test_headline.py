@@ -35,7 +35,7 @@ def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
 
 def test_a_cluster_that_was_much_faster_within_a_minute_is_not_called_healthy(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
-    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=Drop(2.9, 3661.0))
+    said = headline((), workers, TRAINING, steps_per_second=4.7, drop=lambda: Drop(2.9, 3661.0))
     assert said == "3 workers in step, 4.7 steps/s; 2.9x as fast up to " + clock(3661.0)
 
 
@@ -165,12 +165,6 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
     assert said_of(view("worker:0"), pending) == "waiting for worker:1: its task was not started"
     assert said_of(view("worker:0")) == "1 task running, waiting for the first step"
-
-
-def test_where_no_step_is_measured_none_is_waited_for(view: View) -> None:
-    blind = ProbeStatus(ProbeState.DISABLED, "it is odd")
-    assert said_of(view("worker:0", probe=blind)) == "1 task running, not measured: it is odd"
-    assert said_of(view("worker:0", probe=blind), view("worker:1")).endswith("waiting for the first step")
 
 
 def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None:

@@ -1,7 +1,9 @@
 """Open diagnoses: they keep their begin, and end once."""
 
+import re
 from dataclasses import replace
 
+import fakes
 import pytest
 from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
@@ -96,3 +98,16 @@ def test_a_straggler_ends_with_the_factor_that_was_told_while_it_lasted(factor: 
     told = [float(each.sentence.partition("x)")[0].rpartition("(")[2]) for each in stragglers if each.end is None]
     said = float(ended.sentence.removeprefix("worker:1 was ").partition("x slower in compute for ")[0])
     assert said == pytest.approx(factor, rel=0.05) and said == pytest.approx(sum(told) / len(told), abs=0.06)
+
+
+def test_a_straggler_is_told_anew_after_a_standstill_which_is_no_slowness() -> None:
+    seconds = findings_by_second(simulated(60, 3, "worker:1=1.6x@5s", "worker:1=stop@30s-45s"), 3)
+    told = {
+        each.begin - fakes.NOW: each.sentence
+        for _, found in seconds
+        for each in found.diagnoses
+        if each.kind == "straggler" and each.end is None
+    }
+    before, after = told
+    assert before == pytest.approx(5, abs=2) and after == pytest.approx(45, abs=1)
+    assert re.match(r"worker:1 has been slow for 1[0-5](\.\d)? s ", told[after])

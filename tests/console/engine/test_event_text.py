@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fakes
 import pytest
+from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.finding_kinds import KINDS
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
@@ -54,3 +55,11 @@ def test_a_restart_is_told_by_its_sentence() -> None:
 def test_the_end_of_every_kind_has_words() -> None:
     ends = {kind.name: end_text(Diagnosis(kind.name, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
     assert not [kind for kind, text in ends.items() if text.startswith("is over")]
+
+
+def test_a_limit_that_ends_because_no_step_is_made_is_not_said_to_be_over() -> None:
+    events = simulated(45, 2, "worker:0=80ms,input", "worker:1=80ms,input", "worker:1=hang@28s")
+    over = [each for _, found in findings_by_second(events, 2) for each in found.diagnoses if each.end is not None]
+    assert [(each.kind, end_text(each).partition(",")[0]) for each in over] == [
+        ("saturation", "not judged while no step is made")
+    ]

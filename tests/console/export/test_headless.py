@@ -11,12 +11,14 @@ from pathlib import Path
 
 import fakes
 import pytest
+from command_words import run_command
 from fake_agent import FakeCluster
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.outputs import JsonLines
+from tfscale.console.recording.recording_writer import RecordingWriter
 from tfscale.core.records.task_status import Exit, TaskState
 from tfscale.core.wire.json_records import frame_from_json
 
@@ -86,6 +88,16 @@ async def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
     status, out, err = await run(*arguments)
     assert (status, out) == (2, "")
     assert said in err and err.count("\n") == 1
+
+
+def test_a_recording_that_dies_ends_the_run_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flush(_: RecordingWriter) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(RecordingWriter, "flush", flush)
+    record, out = str(tmp_path / "run.tfrec"), str(tmp_path / "out.jsonl")
+    with pytest.raises(MemoryError):
+        run_command("--simulate", "2", "--headless", "--seconds", "1", "--record", record, "--out", out)
 
 
 def test_what_becomes_of_a_task_is_an_event_whoever_asked_for_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -89,6 +90,18 @@ def test_a_slow_worker_has_all_that_a_diagnosis_has(write: Write, report: Report
     assert sentence.startswith("worker:3 has been slow for ")
     assert f" (since step {evidence['begin_step']}): waiting for data takes " in sentence
     assert ". The cluster loses 2" in sentence and sentence.endswith("Likely cause: its data come late.")
+
+
+def test_a_slowness_from_before_the_first_row_is_told_so_in_the_sentence_and_in_the_table(
+    write: Write, report: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(line for line in steps(compute_s=0.05) if int(line.partition(",")[0]) >= 110)
+    (found,) = report(path)
+    assert str(found["sentence"]).startswith("worker:3 has been slow for more than ")
+    assert " (since before step 110): " in str(found["sentence"])
+    assert isinstance(found["evidence"], dict) and found["evidence"]["began"] == "earlier"
+    assert run_command("report", "--csv", str(path)) == 0
+    assert re.search(r"  before \d\.\d s to the end  straggler\n", capsys.readouterr().out)
 
 
 def test_nobody_is_named_on_published_traces_and_the_slow_one_is(write: Write, report: Report) -> None:

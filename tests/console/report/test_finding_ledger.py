@@ -63,6 +63,18 @@ def test_a_standstill_costs_all_the_time_from_its_first_second_on(fault: str, ki
     assert found[kind].worst_share == pytest.approx(1.0)
 
 
+def test_a_hang_that_opens_again_costs_all_its_time_and_has_not_ended() -> None:
+    """A stopped process makes a stillness a hang at once; once the process goes on, it is a stillness again."""
+    (hang,) = watched(100, 3, "worker:1=hang@20s", "worker:1=stop@30s-40s")
+    assert (hang.diagnosis.kind, hang.diagnosis.end) == ("hang", None)
+    assert hang.lost == pytest.approx(79.5, abs=3)
+
+
+def test_steps_with_a_loss_that_is_no_number_cost_all_their_time() -> None:
+    (lost,) = watched(60, 2, "worker:1=nan@30s")
+    assert (lost.diagnosis.kind, lost.lost) == ("not_finite", pytest.approx(30, abs=2))
+
+
 def blocked(event: Event, since: float) -> Event:
     """Return the event; a frame of worker:1 after `since` with a thread that waits in the kernel from then on."""
     if not isinstance(event, FrameArrived) or str(event.task) != "worker:1" or event.frame.at < since + 1:

@@ -271,6 +271,14 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     assert f"<td>loss</td><td>{rows['loss'][0]}</td>" in capsys.readouterr().out
 
 
+def test_the_last_loss_of_a_training_that_lost_it_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[2] / "data" / "runs" / "not-a-number.tfrec"
+    assert run_command("report", str(path)) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\n  loss .* not finite\n", out)
+    assert "; 1 loss that is no number" in out.splitlines()[1]
+
+
 def test_a_line_that_was_cut_off_at_the_end_is_left_out(recording: Callable[..., Path]) -> None:
     events = open_run(recording(more='{"type": "frame", "schema": 1, "ta')).events
     assert sum(not isinstance(event, SecondPassed) for event in events) == 3 + 3 * 60

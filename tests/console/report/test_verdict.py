@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from simulated_runs import simulated
 from tfscale.console.analysis.run.goodput import BUCKETS
 from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.console.report.verdict import length, verdict
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.records.diagnosis import Diagnosis
 
@@ -41,6 +48,12 @@ def test_several_stragglers_of_one_finding_are_counted_and_named() -> None:
     assert "; 3 stragglers cost 11 min, the worst worker:1 and 3, 10 min" in verdict(day(both, third))
 
 
+def test_several_findings_of_one_task_name_it_once() -> None:
+    source = RecordedSource(simulated_spec(2), simulated(70, 2, "worker:1=kill@20s-25s", "worker:1=kill@45s-50s"))
+    (group,) = report_recorded(Path("run"), source).groups
+    assert "; 2 crashes, worker:1, cost 10 s" in verdict(group)
+
+
 def test_it_names_what_else_took_much_of_the_time() -> None:
     run = day(checkpoint=0.2 * DAY, start=0.01 * DAY, lost_progress=0.1 * DAY)
     took = "writing checkpoints took 4 h 48 m; steps made again after a restart took 2 h 24 m"
@@ -60,3 +73,20 @@ def test_lost_time_is_gpu_hours_and_money_where_these_are_known() -> None:
 )
 def test_a_length_is_told_in_its_two_largest_units(seconds: float, says: str) -> None:
     assert length(seconds) == says
+
+
+@pytest.mark.parametrize(
+    ("faults", "noun"),
+    [
+        (("worker:1=kill@20s",), "crash"),
+        (("worker:1=nan@20s",), "loss that is no number"),
+        (("worker:1=nan@20s", "worker:0=2x@30s"), "loss that is no number"),
+    ],
+)
+def test_no_finding_costs_more_than_the_run_that_was_recorded_had(faults: Sequence[str], noun: str) -> None:
+    source = RecordedSource(simulated_spec(2), simulated(60, 2, *faults))
+    (group,) = report_recorded(Path("run"), source).groups
+    told = re.fullmatch(rf"60 s, (\d+)% productive; 1 {noun}, worker:1, cost (\d+) s.*", verdict(group))
+    assert told is not None, verdict(group)
+    assert float(told[2]) == pytest.approx(40, abs=2)
+    assert 25 <= float(told[1]) <= 100 * 20 / 60

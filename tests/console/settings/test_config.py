@@ -69,6 +69,7 @@ def test_values_are_parsed() -> None:
     [
         (["--seconds", "soon"], "--seconds: 'soon' is not a number above 0"),
         (["--simulate", "0"], "--simulate: '0' is not a whole number"),
+        (["--simulate", "99999999"], "--simulate: '99999999' is above 5000, the most that is allowed"),
         (["--agent", "host"], "--agent: 'host' is not host:port"),
         (["--rotate", "big", "--out", "x"], "--rotate: 'big' is not a size"),
         (["--rotate", "1MB"], "--rotate needs --out"),

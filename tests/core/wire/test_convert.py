@@ -13,7 +13,8 @@ from tfscale.core.records.probe_status import Activity, ActivityKind, ProbeState
 from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.records.training import Training
-from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
+from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.core.wire.fields import WireError
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 FUNCTIONS = WorkerFunctions("worker:0", 7, 0, 1.5, 0.5, 1000.25, (ServerTraffic("ps:0", 4096, 0),))

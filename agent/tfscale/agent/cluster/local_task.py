@@ -152,6 +152,10 @@ class LocalTask:
                 self._on_over(True)
             raise
 
+    def note(self, words: str) -> None:
+        """Tell in the task's status what an order has done that changes no state."""
+        self._supervisor.note(words)
+
     async def generation(self) -> int:
         return self._journal.entry.generation
 

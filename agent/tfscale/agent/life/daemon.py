@@ -182,7 +182,11 @@ class Daemon:
         parts.standstill.look(parts.reports.collective)
         goes_on, self._steps = parts.reports.steps > self._steps, parts.reports.steps
         parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place, goes_on=goes_on)
-        parts.absent_probe.look(parts.supervisor.pid if parts.reports.probe is None else None)
+        self._look_for_probe()
+
+    def _look_for_probe(self) -> None:
+        if self._parts.reports.probe is None:
+            self._parts.absent_probe.look(self._parts.supervisor.pid)
 
     async def _drain(self) -> None:
         self._jobs.cancel()
@@ -223,6 +227,7 @@ class Daemon:
         )
 
     def _on_status(self, status: TaskStatus) -> None:
+        self._call_safely("a look for the probe", self._look_for_probe)
         self._publish()
         self._call_safely("recovery", self._parts.recovery.look)
         self._departure.on_status(status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from tfscale.core.cluster.security import uses_tls
 from tfscale.core.text import bounded
 
 _MOST_NAME = 64
+ORDERED_BY: ContextVar[str] = ContextVar("ordered_by", default="its agent")
+"""Words for the caller of the order that is carried out."""
 
 
 @dataclass(frozen=True, slots=True)

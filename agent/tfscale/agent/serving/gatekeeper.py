@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
-from tfscale.agent.serving.callers import Caller, Callers
+from tfscale.agent.serving.callers import ORDERED_BY, Caller, Callers
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
@@ -25,7 +25,8 @@ from tfscale.core.access.call_rights import CALLS, UNKNOWN, least_role
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
-from tfscale.core.wire.convert import WireError, read_by
+from tfscale.core.wire.convert import read_by
+from tfscale.core.wire.fields import WireError
 
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
@@ -115,6 +116,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             await self._refuse(method, needed, caller, outcome, context)
         if not wire.is_order(request):
             return _Outcome(None)
+        ORDERED_BY.set(caller.who)
         outcome.write("asked")
         return outcome
 

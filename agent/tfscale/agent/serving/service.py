@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -21,6 +22,7 @@ from tfscale.agent.placement.seat import Seat
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
+from tfscale.agent.serving.callers import ORDERED_BY
 from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
@@ -33,7 +35,8 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.frame import Description
 from tfscale.core.records.schema import OLDEST_SCHEMA
-from tfscale.core.text import bounded
+from tfscale.core.records.task_status import Reason
+from tfscale.core.text import bounded, clock
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
@@ -148,6 +151,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
+        self._local.note(f"a profile was asked for at {clock(time.time())} by {ORDERED_BY.get()}")
         async with aclosing(self._profile(request.seconds)) as steps:
             async for progress in steps:
                 yield wire.profile_message(progress)
@@ -161,7 +165,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             raise UsageError(f"no order {bounded(request.name, wire.MOST_REASON)!r}: this agent carries out {known}")
         if order.subject is not Subject.TASK and self._gang is None:
             raise Unsupported(self._not_the_lead())
-        return agent_pb2.OrderReply(done=await carry_out(bounded(request.argument, wire.MOST_REASON)))
+        done = await carry_out(bounded(request.argument, wire.MOST_REASON))
+        self._local.note(f"{done} at {clock(time.time())} by {ORDERED_BY.get()}")
+        return agent_pb2.OrderReply(done=done)
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
@@ -209,13 +215,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             return await self._begun_by_policy(verb, request, expected)
         if not request.without:
             return await gang.command(
-                verb, [Task.parse(name) for name in request.tasks], wire.reason_record(request), expected
+                verb, [Task.parse(name) for name in request.tasks], _reason_with_giver(request), expected
             )
         if verb is not Verb.RESTART:
             raise UsageError(f"a {verb} without hosts: only a restart places tasks anew")
         if self._mover is None:
             raise Unsupported("tasks stay where they are: give [spares], or min_workers in [recovery], to all agents")
-        return await self._mover.without(request.without[:_MOST_HOSTS], wire.reason_record(request), expected)
+        return await self._mover.without(request.without[:_MOST_HOSTS], _reason_with_giver(request), expected)
 
     async def _begun_by_policy(self, verb: Verb, request: agent_pb2.TasksRequest, expected: int | None) -> Operation:
         """Begin the restart of a slow task for which a console asks by the policy. Raises TfscaleError."""
@@ -236,3 +242,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         return (
             f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
         )
+
+
+def _reason_with_giver(request: agent_pb2.TasksRequest) -> Reason:
+    """Return the reason of an operator's order with the operator, for the events of every console."""
+    return Reason(f"{wire.reason_record(request).text or 'asked for'} by {ORDERED_BY.get()}")

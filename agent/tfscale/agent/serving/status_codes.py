@@ -8,7 +8,7 @@ from tfscale.agent.file_thread import DiskHangs
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackTimeout, StackUnavailable
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 
 
 class Stranger(TfscaleError):

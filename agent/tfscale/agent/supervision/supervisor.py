@@ -219,6 +219,12 @@ class Supervisor:
             raise SupervisionError("the task has just ended: start it first") from None
         return pid
 
+    def note(self, words: str) -> None:
+        """Add to the reason of the task's state; of a running task nobody needs the reason of its start any more."""
+        before = self._status
+        reasons = (words,) if before.state is TaskState.RUNNING else (before.reason, words)
+        self._status = replace(before, reason="; ".join(filter(None, reasons)))
+
     def explain(self, words: str, restart_at: float | None = None) -> bool:
         """Add the fate of an ended task to its reason; return whether the status has changed."""
         before = self._status

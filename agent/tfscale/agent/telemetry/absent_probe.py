@@ -23,17 +23,26 @@ _MARK = f"/{MODULE}.py"
 """File that is mapped in each process that the second way in has entered."""
 _PERIOD = 3.0
 """Seconds between two looks, each of which reads some files of every process of the task."""
+_EARLY = 10.0
+"""Seconds from a task's start within which its processes are looked at each second, so that a short task is seen, and
+in which it is not said that TensorFlow is missing: an import takes some of them."""
+_UNLOADED = ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
 _NEEDED = ("TFSCALE_REPORT", "TFSCALE_PROBE_PATH")
 
 
 @dataclass(frozen=True, slots=True)
 class StartedProcess:
-    """Process with its command line and environment."""
+    """Process with its command line and environment, and what it has loaded."""
 
     pid: int
     command: Sequence[str]
     environment: Mapping[str, str]
     executable: str
+    user: int
+    """Number of the user as whom it runs."""
+    has_tensorflow: bool
+    is_entered: bool
+    """True if the second way in has entered it."""
 
     @property
     def python(self) -> str:
@@ -46,30 +55,40 @@ class AbsentProbe:
     """Watch over a task from which no probe reports."""
 
     def __init__(self) -> None:
-        self.status: ProbeStatus | None = None
-        """Status of the absent probe, None where one reports, or still may."""
-        self._looked = -_PERIOD
+        self._found: ProbeStatus | None = None
+        self._pid: int | None = None
+        self._began = self._looked = 0.0
 
     def look(self, task_pid: int | None) -> None:
-        """Look at the processes of a task without a probe, every few seconds; `task_pid` is None where no task runs."""
+        """Look at the processes of a task, every few seconds; `task_pid` is None where no task runs."""
         now = time.monotonic()
-        if task_pid is None:
-            self.status, self._looked = None, -_PERIOD
-        elif now - self._looked >= _PERIOD:
-            self._looked, before = now, self.status
-            self.status = absent_probe(task_pid)
-            if self.status is not None and self.status != before:
-                _logger.warning("the task is neither measured nor repaired: %s", self.status.message)
+        if task_pid != self._pid and task_pid is not None:
+            self._found, self._began, self._looked = None, now, -_PERIOD
+        self._pid = task_pid
+        period = _PERIOD if now - self._began > _EARLY else 0.0
+        if task_pid is not None and now - self._looked >= period:
+            self._looked, before = now, self._found
+            self._found = absent_probe(task_pid)
+            if self._found is not None and self._found not in (before, _UNLOADED):
+                _logger.warning("the task is neither measured nor repaired: %s", self._found.message)
+
+    @property
+    def status(self) -> ProbeStatus | None:
+        """Status of the absent probe, also after the task's end; None where a process may still report."""
+        is_early = self._pid is not None and time.monotonic() - self._began < _EARLY
+        return None if is_early and self._found is _UNLOADED else self._found
 
 
 def absent_probe(task_pid: int) -> ProbeStatus | None:
-    """Return the status of a probe that no process of the task will load, with the reason and what to do.
+    """Return the status of a probe that no process of the task has, with the reason and what to do.
 
-    None while no process has loaded TensorFlow, or where a process may still report.
+    None where a process may still report, or where the agent may look into none.
     """
-    site = probe_site()
-    reasons = [reason(process, site) for process in _without_mark(task_pid)]
-    return ProbeStatus(ProbeState.ABSENT, reasons[-1]) if reasons and all(reasons) else None
+    site, processes = probe_site(), list(_processes(task_pid))
+    reasons = [reason(process, site) for process in processes if process.has_tensorflow]
+    if not reasons:
+        return _UNLOADED if processes else None
+    return ProbeStatus(ProbeState.ABSENT, reasons[-1]) if all(reasons) else None
 
 
 def reason(process: StartedProcess, site: str | None) -> str:
@@ -77,13 +96,15 @@ def reason(process: StartedProcess, site: str | None) -> str:
 
     `site` is the folder that must be on the process's PYTHONPATH, None where the probe is not installed.
     """
+    if process.is_entered:
+        return _out_of_reach(process)
     if site is None:
         return "the trainer part of tfscale is not installed beside its agent: install all of tfscale there"
     flags = _flags(process.command)
     if "S" in flags:
         return f"Python of its process {process.pid} was started with -S, which reads no packages: leave that out"
     if (why := _lost_path(process, flags, site)) is None:
-        return ""
+        return _out_of_reach(process)
     return f"{why}, or run 'tfscale-agent install-probe --python {shlex.quote(process.python)}' once; then restart it"
 
 
@@ -104,6 +125,35 @@ def _lost_path(process: StartedProcess, flags: str, site: str) -> str | None:
     return None
 
 
+def _out_of_reach(process: StartedProcess) -> str:
+    """Return why the process cannot report to this agent, and what to do; empty where it can, as far as is known."""
+    if process.user not in (0, os.getuid()):
+        return (
+            f"its process {process.pid} runs as user {process.user}, who may not write to the agent's socket: "
+            "start the agent as that user"
+        )
+    socket, portions = (process.environment.get(name, "") for name in _NEEDED)
+    for path in filter(None, [socket, *portions.split(os.pathsep)]):
+        if not _is_seen(process.pid, path):
+            return (
+                f"its process {process.pid} does not see {path}, which the probe needs: mount that path in its "
+                "container, or start agent and task anew where it was removed"
+            )
+    return ""
+
+
+def _is_seen(pid: int, path: str) -> bool:
+    """Decide whether a path is there in the view of a process; True where that is not known."""
+    root = Path(f"/proc/{pid}/root")
+    try:
+        (root / path.lstrip("/")).stat()
+    except FileNotFoundError:
+        return not root.exists()  # the process has ended
+    except OSError:  # the agent may not look into it
+        return True
+    return True
+
+
 def _flags(command: Sequence[str]) -> str:
     """Return the letters of the options of Python itself in its command line."""
     letters = ""
@@ -121,8 +171,8 @@ def _flags(command: Sequence[str]) -> str:
     return letters
 
 
-def _without_mark(task_pid: int) -> Iterator[StartedProcess]:
-    """Yield the task's processes that have loaded TensorFlow without being entered by the second way in."""
+def _processes(task_pid: int) -> Iterator[StartedProcess]:
+    """Yield the processes of the task into which the agent may look."""
     try:
         root = psutil.Process(task_pid)
         processes = [root, *root.children(recursive=True)]
@@ -131,7 +181,14 @@ def _without_mark(task_pid: int) -> Iterator[StartedProcess]:
     for process in processes:
         try:
             maps = Path(f"/proc/{process.pid}/maps").read_text(errors="replace")
-            if _TENSORFLOW in maps and _MARK not in maps:
-                yield StartedProcess(process.pid, process.cmdline(), process.environ(), process.exe())
+            yield StartedProcess(
+                process.pid,
+                process.cmdline(),
+                process.environ(),
+                process.exe(),
+                user=process.uids().effective,
+                has_tensorflow=_TENSORFLOW in maps,
+                is_entered=_MARK in maps,
+            )
         except (OSError, psutil.Error):  # it has ended, or belongs to another user
             continue

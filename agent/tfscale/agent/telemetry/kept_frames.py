@@ -6,7 +6,9 @@ However long a task hangs, the frames from before show who was slow, and that st
 from __future__ import annotations
 
 from collections import deque
+from heapq import merge
 from itertools import count
+from operator import itemgetter
 
 from tfscale.agent.wire import EncodedFrame
 
@@ -63,4 +65,4 @@ class KeptFrames:
         return bool(self._still) and (not self._busy or self._still[0][0] < self._busy[0][0])
 
     def _ordered(self) -> list[EncodedFrame]:
-        return [frame for _, frame in sorted([*self._busy, *self._still], key=lambda each: each[0])]
+        return [frame for _, frame in merge(self._busy, self._still, key=itemgetter(0))]

@@ -25,7 +25,7 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import Coordinator
 from tfscale.core.records.training import Training
 from tfscale.core.text import clock
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +43,10 @@ _WAITING = 10_000
 
 class Refusal(TfscaleError):
     """A process whose reports are not accepted."""
+
+
+class Newer(Refusal):
+    """A process whose probe is newer than this agent, as after an upgrade beneath an agent that runs."""
 
 
 class Occupied(TfscaleError):
@@ -161,6 +165,8 @@ class ProbeReports:
             self._let_go(connection)
         except (Refusal, FramingError, WireError) as error:
             _logger.warning("refused the reports of a process: %s", error)
+            if isinstance(error, Newer) and self._probe is None:
+                self._probe = ProbeStatus(ProbeState.ABSENT, f"its reports are refused: {error}")
             connection.reply(wire.refusal_reply(str(error)))
             self._let_go(connection)
         else:
@@ -217,7 +223,7 @@ class ProbeReports:
             raise Refusal("no hello, or one of an attempt that has ended")
         if hello.schema_version > SCHEMA_VERSION:
             newer = f"schema {hello.schema_version} is newer than this agent's {SCHEMA_VERSION}: upgrade the agent"
-            raise Refusal(newer)
+            raise Newer(f"{newer}, and start it anew")
         if (hello.task, hello.generation, hello.attempt) != (str(self._task), *self._attempt):
             expected = f"{self._task}, generation {self._attempt[0]}, attempt {self._attempt[1]}"
             raise Refusal(f"not the attempt that runs here: {expected}")
@@ -269,8 +275,11 @@ def _also_trains(pid: int, reporter: int) -> str:
 
 
 def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
-    if now.state is ProbeState.DISABLED and (before is None or before.message != now.message):
+    is_news = before is None or before.message != now.message
+    if is_news and now.state is ProbeState.DISABLED:
         _logger.error("the probe has stopped measuring: %s", now.message)
+    if is_news and now.state is ProbeState.ABSENT:
+        _logger.warning("the task is neither measured nor repaired: %s", now.message)
     for warning in now.warnings:
         if before is None or warning not in before.warnings:
             _logger.warning("the probe: %s", warning)

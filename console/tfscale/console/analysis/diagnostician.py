@@ -74,7 +74,13 @@ class Diagnostician:
             view.found = detector.explain(view)
         present = [each for each in view.found if view.has_pace or kind_of(each).group is not Group.PACE]
         still = None if view.has_pace else view.condition.stillness
-        diagnoses = self._open.update(present, now, self._steps.recovered, still.since if still else None)
+        diagnoses = self._open.update(
+            present,
+            now,
+            self._steps.recovered,
+            still_since=still.since if still else None,
+            no_pace=None if view.has_pace else view.condition.kind.value,
+        )
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
 
@@ -117,6 +123,7 @@ class Diagnostician:
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
+        self._pace_drop.remember(view.now, rate)
         sentence = headline(
             diagnoses,
             view.tasks,
@@ -126,7 +133,7 @@ class Diagnostician:
             stages=list(stages.values()),
             short=short,
             late=late,
-            drop=self._pace_drop.within_a_minute(view.now, rate),
+            drop=self._pace_drop.newest,
         )
         return Findings(
             diagnoses=diagnoses,
@@ -143,6 +150,7 @@ class Diagnostician:
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
             subjects=_as_of_now(subjects, view.tasks, trains, view.now),
             spent=self._context.spent,
+            ran=self._context.ran,
         )
 
 

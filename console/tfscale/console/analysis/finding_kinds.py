@@ -42,13 +42,24 @@ class Charge(StrEnum):
     START = "start"
     JOINT_SHARE = "joint share"
     """The finding's part of the joint cost of all stragglers."""
+    WORTHLESS = "worthless"
+    """All time in which steps are made, since no step is worth anything."""
     SHARE = "share"
     """The share of the time in the finding's evidence (`cost`)."""
 
 
 _STOPPING = (Charge.STANDSTILL, Charge.RECOVERY, Charge.START)
-NOT_JUDGED = "not_judged_beside"
-"""Evidence of a finding that ended only because a finding of this kind began, beside which it is not judged."""
+NOT_JUDGED = "not_judged"
+"""Evidence of a finding that ended only because it is not judged any longer: the reason, a key of `NOT_JUDGED_WHY`."""
+NOT_JUDGED_WHY = {
+    "straggler": "not judged beside a straggler",
+    "slow_link": "not judged beside a slow link",
+    "still": "not judged while no step is made",
+    "starting": "not judged before the first step",
+    "unknown": "not judged while nobody who trains is heard",
+    "ended": "the training has ended",
+}
+"""Words for each reason: a kind of findings, or a condition of the cluster in which its pace is not judged."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -72,8 +83,8 @@ class FindingKind:
     """True where a finding of severity `info` is no trouble: a cluster with only such findings is healthy."""
     costs_all: bool = False
     """True where every step beside such a finding is worthless, or nobody knows which steps are."""
-    yields_to_stragglers: bool = False
-    """True where such a finding is not judged beside a straggler: then it ends without being over."""
+    yields_to: tuple[str, ...] = ()
+    """Kinds beside which such a finding is not judged: it ends then without being over."""
     tells_who_ended: bool = False
     """True where the sentence names all tasks that the finding has ended."""
     gaps: Mapping[str, str] = field(default_factory=dict)
@@ -138,6 +149,11 @@ KINDS = (
         gaps=_without_cost(first_step="its sentence has the probe's message, which says what to do"),
     ),
     FindingKind(
+        name="not_fitting", group=Group.PROCESS, charges=None, forbids_restart=False,
+        is_over="has ended, or runs with another version", first_step=None,
+        gaps=_without_cost(first_step="its sentence says which version to install"),
+    ),
+    FindingKind(
         name="unused_gpus", group=Group.PROCESS, charges=None, forbids_restart=True,
         is_over="uses its GPUs, or has ended", first_step=None,
         gaps={
@@ -146,9 +162,10 @@ KINDS = (
         },
     ),
     FindingKind(
-        name="not_finite", group=Group.LEARNING, charges=None, forbids_restart=True,
+        name="not_finite", group=Group.LEARNING, charges=Charge.WORTHLESS, forbids_restart=True,
+        nouns=("loss that is no number", "losses that are no number"),
         is_over="loss and gradients are numbers again, or it was restarted", costs_all=True,
-        first_step=first_steps.about_not_finite, gaps=_without_cost(),
+        first_step=first_steps.about_not_finite,
     ),
     FindingKind(
         name="empty_batches", group=Group.LEARNING, charges=None, forbids_restart=True,
@@ -189,11 +206,11 @@ KINDS = (
     FindingKind(
         name="imbalance", group=Group.PACE, charges=Charge.SHARE, forbids_restart=False,
         nouns=("spell of uneven work", "spells of uneven work"), is_over="the work is even again",
-        first_step=first_steps.about_imbalance, yields_to_stragglers=True,
+        first_step=first_steps.about_imbalance, yields_to=("straggler",),
     ),
     FindingKind(
         name="saturation", group=Group.PACE, charges=None, forbids_restart=False, is_over="no longer at this limit",
-        first_step=first_steps.about_limit, info_is_calm=True, yields_to_stragglers=True,
+        first_step=first_steps.about_limit, info_is_calm=True, yields_to=("straggler", "slow_link"),
         gaps={"charges": "some resource limits every cluster; what another one would gain is told as a remedy"},
     ),
     FindingKind(

@@ -13,6 +13,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
+_STANDING = ("still", "hang")
 _LEAST_COSTS = {"info": 0.0, "warning": 0.03, "serious": 0.25, "critical": 0.5}
 """Least share of the time that a straggler of each severity costs: 3 % to be named at all, a quarter and a half by
 the levels of `straggler_rule.severity_of` (1.33 and 2.0 times as long). A finding of unknown cost takes the place of
@@ -62,7 +63,9 @@ class Findings:
     """Median seconds of a step that the network takes from every worker."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of the run so far by bucket of its goodput; empty before anything started."""
+    """Seconds of the run so far by bucket of its goodput, up to when a task ran last; empty before anything started."""
+    ran: float = 0.0
+    """Newest time at which a task ran, Unix seconds; 0 before."""
     local_steps: int = 1
     """Steps of the program in one step from one all-reduce to the next (local SGD)."""
     condition: ClusterCondition = field(default_factory=ClusterCondition)
@@ -87,6 +90,18 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     if diagnosis.kind != "still" or diagnosis.end is None:
         return False
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
+
+
+def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
+    """Decide whether a stillness or a hang has ended only because the other of both kinds goes on with it."""
+    if diagnosis.kind not in _STANDING or diagnosis.end is None:
+        return False
+    return any(
+        each.kind in _STANDING
+        and each.end is None
+        and (each.subject, each.begin) == (diagnosis.subject, diagnosis.begin)
+        for each in diagnoses
+    )
 
 
 def sentence_key(diagnosis: Diagnosis) -> tuple[object, ...]:

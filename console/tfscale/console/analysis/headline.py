@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.finding_kinds import Group, kind_of
@@ -15,7 +15,7 @@ from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.not_started import why_missing
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.task_status import Exit
 from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
@@ -56,7 +56,7 @@ def headline(
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
-    drop: Drop | None = None,
+    drop: Callable[[], Drop | None] = lambda: None,
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -69,7 +69,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
-        drop: how much faster the cluster was within the last minute, where that is a lot.
+        drop: function that returns how much faster the cluster was within the last minute, None where it was not.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
@@ -79,9 +79,9 @@ def headline(
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
-        if drop is None or manner:
+        if manner or (faster := drop()) is None:
             return unnamed + manner
-        slower = f"{times(drop.times)} as fast up to {clock(drop.until)}"
+        slower = f"{times(faster.times)} as fast up to {clock(faster.until)}"
         return f"{unnamed.removeprefix(_HEALTHY).removesuffix(_NOBODY)}; {slower}"
     return _waiting(tasks, condition)
 
@@ -207,7 +207,4 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
         if condition.resumed is not None:
             return f"{running}, steps are made again"
         return f"{running}, the first steps are being measured"
-    unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
-    if unmeasured and len(unmeasured) == len(needed):
-        return f"{running}, not measured: {unmeasured[0]}"
     return f"{running}, waiting for the first step"

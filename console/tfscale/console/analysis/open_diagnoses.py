@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.finding_kinds import NOT_JUDGED, Group, kind_of
@@ -22,17 +22,17 @@ class _Open:
     past: PastStraggler | None
     """Sums of a straggler's figures so far; None for other kinds."""
 
-    def ended(self, end: float, beside_straggler: bool) -> Diagnosis:
+    def ended(self, end: float, not_judged: str | None) -> Diagnosis:
         """Return the ended diagnosis with the words and the severity of its worst moment.
 
-        The evidence `beside_straggler` is true if it ended because it is not judged beside one.
+        The evidence has the reason if it ended only because it is `not_judged`.
         """
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
             return self.past.over(last, end)
         evidence = self.worst.evidence
-        if beside_straggler and kind_of(self.worst).yields_to_stragglers:
-            evidence = {**evidence, NOT_JUDGED: "straggler"}
+        if not_judged is not None:
+            evidence = {**evidence, NOT_JUDGED: not_judged}
         return replace(self.worst, begin=self.diagnosis.begin, end=end, evidence=evidence)
 
 
@@ -48,11 +48,13 @@ class OpenDiagnoses:
         now: float,
         recovered: Mapping[str, float] | None = None,
         still_since: float | None = None,
+        no_pace: str | None = None,
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         A diagnosis ends at `now`; a straggler that has `recovered` ends at its time there (Unix seconds, by subject); a
-        finding on the pace of a cluster without steps since `still_since` ends then.
+        finding on the pace of a cluster without steps since `still_since` ends then. `no_pace` is the reason why
+        findings on the pace are not judged, a key of `NOT_JUDGED_WHY`.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)
@@ -61,9 +63,12 @@ class OpenDiagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
-        straggles = any(each.diagnosis.kind == "straggler" for each in held.values())
+        kinds = {each.diagnosis.kind for each in held.values()}
         ended = [
-            before.ended(since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)), straggles)
+            before.ended(
+                since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
+                _not_judged(before.diagnosis, kinds, no_pace),
+            )
             for key, before in self._open.items()
             if key not in held
         ]
@@ -81,6 +86,14 @@ def _end_of(diagnosis: Diagnosis, now: float, still_since: float | None) -> floa
     if still_since is None or kind_of(diagnosis).group is not Group.PACE:
         return now
     return min(now, max(diagnosis.begin, still_since))
+
+
+def _not_judged(diagnosis: Diagnosis, kinds: Collection[str], no_pace: str | None) -> str | None:
+    """Return why a diagnosis that ends is not judged beside open ones of these `kinds`; None where it is over."""
+    kind = kind_of(diagnosis)
+    if no_pace is not None and kind.group is Group.PACE:
+        return no_pace
+    return next((other for other in kind.yields_to if other in kinds), None)
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

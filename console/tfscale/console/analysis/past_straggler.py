@@ -98,7 +98,8 @@ def past_tense(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phases else ""
     sentence = (
         f"{names_of(subjects)} {'was' if len(over) == 1 else 'were'} {_slower(over)} in "
-        f"{phases} for {duration(max(0.0, end - newest.begin))}{why}; the cluster lost {cost:.0%}{beside}"
+        f"{phases} for {'more than ' if newest.began_earlier else ''}{duration(max(0.0, end - newest.begin))}{why}; "
+        f"the cluster lost {cost:.0%}{beside}"
     )
     if recovered:
         sentence += f"; normal since {clock(end)}"

@@ -25,9 +25,14 @@ class StepGroups(Detector):
         self._replicas = SynchronousSubjects(rule)
         self._asynchronous = AsynchronousWorkers(rule)
         self._stages = PipelineStages()
+        self._stood = False
+        """True from a standstill on up to the first step after it."""
 
     def observe(self, task: str, frame: Frame) -> None:
         """Put the steps of a frame into the groups of their subjects."""
+        if jump := self._tasks[task].clock_set:
+            for group in self._groups:
+                group.follow_clock(task, jump)
         self._workers.pauses.note_activities(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
@@ -56,10 +61,24 @@ class StepGroups(Detector):
             late=main.watch.named.late,
         )
 
-    def diagnose(self, _view: ClusterView) -> list[Diagnosis]:
-        """Return the stragglers, imbalances and pauses of all groups, by the last judgement."""
+    def diagnose(self, view: ClusterView) -> list[Diagnosis]:
+        """Return the stragglers, imbalances and pauses of all groups, by the last judgement.
+
+        A straggler ends with the last step before a standstill, and begins anew with the first step after it.
+        """
+        self._note_standstill(view)
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
-        return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
+        found = without_duplicates(workers, replicas, self._replicas.window.subjects) + self._asynchronous.diagnoses
+        resumed = self.main.watch.named.resumed
+        return [each for each in found if each.kind != "straggler" or not each.begin < resumed <= view.now]
+
+    def _note_standstill(self, view: ClusterView) -> None:
+        if not view.has_pace:
+            self._stood = True
+        elif self._stood and view.condition.resumed is not None:
+            self._stood = False
+            for group in self._groups:
+                group.watch.named.resumed = view.condition.resumed
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:

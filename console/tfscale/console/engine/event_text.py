@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.analysis.finding_kinds import NOT_JUDGED, kind_of
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED, NOT_JUDGED_WHY, kind_of
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
@@ -32,8 +32,8 @@ def end_text(diagnosis: Diagnosis) -> str:
     if (is_over := kind_of(diagnosis).is_over) is None:
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
-    if (other := diagnosis.evidence.get(NOT_JUDGED)) is not None:
-        return f"not judged beside a {other}, after {lasted}"
+    if (reason := diagnosis.evidence.get(NOT_JUDGED)) is not None:
+        return f"{NOT_JUDGED_WHY[str(reason)]}, after {lasted}"
     return f"{is_over}, after {lasted}"
 
 

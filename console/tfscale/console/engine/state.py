@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.analysis.condition.process_doing import Doing
-from tfscale.console.analysis.findings import Findings, SubjectSummary, has_become_a_hang, sentence_key
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED
+from tfscale.console.analysis.findings import Findings, SubjectSummary, goes_on, sentence_key
 from tfscale.console.analysis.steps.pipeline_stages import is_stage
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
@@ -195,8 +196,10 @@ class ClusterState:
     def _add_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
         if before is not None and key == (before.state, before.generation, before.attempt):
-            if after.reason not in ("", before.reason):  # what becomes of a task that has ended
-                self._add_entry(at, "warning", str(task), after.reason, "task")
+            if after.reason not in ("", before.reason):
+                # What becomes of a task that has ended, or what an order has done to one that goes on.
+                is_over = after.state in (TaskState.EXITED, TaskState.LOST)
+                self._add_entry(at, "warning" if is_over else "info", str(task), after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
@@ -235,7 +238,7 @@ class ClusterState:
             before = self._open.get(key)
             if before is None or _news_in(before) != _news_in(diagnosis):
                 changes.append(diagnosis)
-            is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
+            is_over = diagnosis.end is not None and not goes_on(diagnosis, findings.diagnoses)
             is_noted = before is None or before.severity != diagnosis.severity or is_over
             if is_noted and sentence_key(diagnosis) not in noted:
                 self._add_diagnosis(diagnosis, now)
@@ -249,7 +252,8 @@ class ClusterState:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
         # What a restart has cost and gained is news once it is measured, and neither good nor bad.
         if diagnosis.end is not None and diagnosis.kind != "restart":
-            at, severity, text = diagnosis.end, "good", end_text(diagnosis)
+            severity = "info" if NOT_JUDGED in diagnosis.evidence else "good"
+            at, text = diagnosis.end, end_text(diagnosis)
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:

@@ -101,9 +101,12 @@ def _write(
         finally:
             notifying.cancel()
             recording.cancel()
-            await asyncio.gather(notifying, recording, return_exceptions=True)
+            outcomes = await asyncio.gather(notifying, recording, return_exceptions=True)
             if settings.out is not None:
                 output.close()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.frames

@@ -29,7 +29,7 @@ from tfscale.console.wire.entries import EntryError, Header, decode, decode_head
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 
 SUFFIX = ".tfrec"
 SIGNATURE = b"\x89tfscale\r\n\x1a\n"

@@ -99,7 +99,7 @@ class FindingLedger:
                 entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis, at)
                 entry.lose(min(self._begin_of_charge(diagnosis), at), at, share)
             else:
-                entry.lose(watched, at, share)
+                entry.lose(min(watched, self._begin_again(entry, diagnosis, watched)), at, share)
                 if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
                     entry.worst, entry.cost = diagnosis, cost
                 entry.last, entry.told_at = _ended(diagnosis, entry), at
@@ -119,6 +119,11 @@ class FindingLedger:
         """Return the time from which on a new diagnosis is charged, Unix seconds."""
         is_standstill = kind_of(diagnosis).stops_training
         return max(diagnosis.begin, self._stood_until) if is_standstill else diagnosis.begin
+
+    def _begin_again(self, entry: _Entry, diagnosis: Diagnosis, watched: float) -> float:
+        """Return the time from which on a diagnosis is charged that is open, perhaps again: a hang that was still."""
+        is_again = entry.last.end is not None and diagnosis.end is None and kind_of(diagnosis).stops_training
+        return max(entry.last.end or 0.0, self._stood_until) if is_again else watched
 
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
@@ -153,7 +158,7 @@ def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
     """Return a diagnosis unchanged, or its worst moment's if its last sentence is only about its end."""
-    if entry.last.end is not None:
+    if entry.last.end is not None and diagnosis.end is not None:
         return entry.last
     if diagnosis.end is not None and kind_of(diagnosis).is_over is not None:
         return replace(entry.worst, end=diagnosis.end)
@@ -175,6 +180,9 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
         stop = next((diagnosis for diagnosis in diagnoses if kind_of(diagnosis).stops_training), None)
         if stop is not None:
             yield _key(stop), 1.0
+        return
+    if (worthless := next((each for each in diagnoses if kind_of(each).charges is Charge.WORTHLESS), None)) is not None:
+        yield _key(worthless), 1.0
         return
     stragglers = [diagnosis for diagnosis in diagnoses if kind_of(diagnosis).charges is Charge.JOINT_SHARE]
     joint = _lost(findings)

@@ -1,8 +1,7 @@
-"""Construction of a report: a run is replayed through the live engine, and its findings are kept."""
+"""Construction of a report out of the findings of replayed runs."""
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,18 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.run.load import load_of
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
-from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
-from tfscale.console.engine.model import Snapshot
-from tfscale.console.engine.state import ClusterState
 from tfscale.console.report.csv_file import MeasuredGroup
-from tfscale.console.report.finding_ledger import FindingLedger, ReportedFinding
-from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGroup, RunReport
+from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.run_findings import RunFindings, play
+from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task, subject_order
@@ -30,66 +26,7 @@ from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.core.records.task_status import TaskState, TaskStatus
-from tfscale.core.records.training import training_numbers
 from tfscale.core.text import clock, moment
-
-
-class RunFindings:
-    """Listener that keeps the findings of a whole run."""
-
-    def __init__(self) -> None:
-        self.timeline = PhaseTimeline()
-        self.findings = Findings()
-        """Findings of the last second."""
-        self.trained = Findings()
-        """Findings of the last second in which steps were made."""
-        self.probe: ProbeStatus | None = None
-        self.begin = 0.0
-        """Arrival of the first event, Unix seconds; 0 where there was none."""
-        self.end = 0.0
-        self.training: dict[str, NumberRange] = {}
-        self.ledger = FindingLedger()
-        self._steps: dict[str, int] = {}
-        self._gpus: dict[Task, int] = {}
-
-    def event_folded(self, event: Event) -> None:
-        self.begin = self.begin or event.at
-        self.end = max(self.end, event.at)
-        if isinstance(event, FrameArrived):
-            probe = event.frame.probe
-            self.probe = probe or self.probe
-            if probe is not None and probe.devices is not None:
-                self._gpus[event.task] = probe.devices.gpus
-            for batch in event.frame.steps:
-                self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
-            for name, value in training_numbers(event.frame.training).items():
-                self.training.setdefault(name, NumberRange(value, value, value, value)).add(value)
-
-    def snapshot_taken(self, snapshot: Snapshot) -> None:
-        # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
-        if snapshot.findings is not self.findings:
-            self.findings = snapshot.findings
-            if self.findings.step_time is not None:
-                self.trained = self.findings
-            self.ledger.add(snapshot.at, self.findings)
-            self.timeline.add(snapshot.at, self.findings)
-
-    @property
-    def steps(self) -> int:
-        """Number of steps of the subject that reported most."""
-        return max(self._steps.values(), default=0)
-
-    @property
-    def gpus(self) -> int | None:
-        """GPUs that the tasks trained on, None unknown or none."""
-        return sum(self._gpus.values()) or None
-
-
-def play(source: RecordedSource) -> RunFindings:
-    """Run all of the source through the console's engine. Raises RecordingError where the source does."""
-    findings, spec = RunFindings(), source.spec
-    asyncio.run(Engine(source, lambda: ClusterState(spec, Diagnostician(spec), has_history=False)).run(findings))
-    return findings
 
 
 def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunReport:
@@ -178,7 +115,7 @@ def _group(
         steps,
         begin,
         end,
-        spent=run.findings.spent if is_whole else {},
+        spent=run.spent if is_whole else {},
         scaling=_scaling(tasks, findings, probe),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
@@ -228,7 +165,7 @@ def _spec(workers: Iterable[Task]) -> ClusterSpec:
 
 def _frame(group: MeasuredGroup, column: int, low: int, high: int) -> Frame:
     name = str(group.workers[column])
-    first = min(int(group.step[0]), WARM_UP_STEPS)
+    first = min(int(group.step[0]), WARM_UP_STEPS + 1)
     batch = StepBatch(
         generation=1,
         attempt=1,

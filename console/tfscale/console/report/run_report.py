@@ -66,7 +66,8 @@ class NumberRange:
     first: float
     lowest: float
     highest: float
-    last: float
+    last: float | None
+    """None where it is no finite number."""
 
     def add(self, value: float) -> None:
         self.lowest, self.highest, self.last = min(self.lowest, value), max(self.highest, value), value
@@ -91,7 +92,7 @@ class RunGroup:
     begin: float
     end: float
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by bucket of goodput; empty where only a part of the run was watched."""
+    """Seconds by bucket of goodput, and of `worthless` steps; empty where only a part of the run was watched."""
     scaling: tuple[Forecast, ...] = ()
     """Throughput of other sizes relative to one worker, by the ring model."""
     workers: int = 0
@@ -143,6 +144,10 @@ class RunReport:
     def when(self, at: float) -> str:
         """Return a time with its date, for people."""
         return moment(at) if self.has_clock else f"{at:.1f} s"
+
+    def begin_of(self, diagnosis: Diagnosis) -> str:
+        """Return the time at which a finding began; `before` the begin of the report's data where it is older."""
+        return f"{'before ' if diagnosis.began_earlier else ''}{self.when(diagnosis.begin)}"
 
     def tick(self, at: float) -> str:
         """Return a time below a plot: the date is in the facts."""

@@ -72,7 +72,7 @@ def _cost_clause(findings: Sequence[ReportedFinding]) -> str:
     named = ", ".join(filter(None, [names_of(subjects), cause if len(subjects) == 1 else ""])) + ","
     are_stragglers = kind.charges is Charge.JOINT_SHARE
     number = len({name for each in by_subjects for name in each}) if are_stragglers else len(findings)
-    if number == 1 or (are_stragglers and len(by_subjects) == 1):
+    if len(by_subjects) == 1:
         return f"{_many(number, kind)}, {named} cost {lost}"
     return f"{_many(number, kind)} cost {lost}, the worst {named} {length(_lost(own))}"
 

@@ -10,6 +10,7 @@ from typing import Any
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
+from tfscale.console.sources.simulation.simulated import MOST_SIMULATED
 from tfscale.console.sources.simulation.simulated_faults import EXAMPLE, Fault
 from tfscale.console.transport.commands import PROFILE_SECONDS
 from tfscale.core.cluster.cluster_spec import parse_address
@@ -19,6 +20,7 @@ from tfscale.core.settings.precedence import Option, is_flag
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
     any_text,
+    at_most,
     count,
     one_of,
     path,
@@ -60,7 +62,7 @@ OPTIONS: dict[str, Option] = {
         "in $XDG_CONFIG_HOME/tfscale, else what runs on this machine",
     ),
     "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: one agent, which names the others"),
-    "simulate": Option(count, "N", "instead of a cluster: N simulated workers"),
+    "simulate": Option(at_most(MOST_SIMULATED, count), "N", "instead of a cluster: N simulated workers"),
     "fault": Option(
         placed(Fault.parse), "FAULT", f"with --simulate, may be repeated: for example {EXAMPLE}", is_list=True
     ),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 
 from tfscale.core.errors import UsageError
+from tfscale.core.text_enum import TextEnum
 
 CLUSTER = "cluster"
 """Subject of a diagnosis that concerns no single task."""
 
 
-class Role(StrEnum):
+class Role(TextEnum):
     """Task type of `TF_CONFIG` or of the tf.data service, in the order of all tables."""
 
     CHIEF = "chief"

@@ -9,6 +9,8 @@ from tfscale.core.records.schema import Time
 
 Evidence = dict[str, float | str | tuple[str, ...] | None]
 """Numbers, words and names of a finding, under the names of the schema."""
+BEGAN, EARLIER = "began", "earlier"
+"""Name and value of the evidence of a finding that held at the begin of what is known, and so perhaps before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Diagnosis:
     """Changes that would help; the first is named in the sentence."""
     statement: str = ""
     """The sentence without its remedy; empty where it has none."""
+
+    @property
+    def began_earlier(self) -> bool:
+        """True where `begin` is the begin of what is known, and the finding is older."""
+        return self.evidence.get(BEGAN) == EARLIER
 
     def number(self, name: str) -> float | None:
         """Return a number of the evidence by its name; None where the evidence has no such number."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfscale.core.records.schema import Time
+from tfscale.core.text_enum import TextEnum
 
 
-class ProbeState(StrEnum):
+class ProbeState(TextEnum):
     """State of the probe inside the training process."""
 
     WAITING = "waiting"
     MEASURING = "measuring"
     DISABLED = "disabled"
     ABSENT = "absent"
-    """State of a task whose processes load no probe, as its agent has found; the message says why."""
+    """State of a task whose processes have no probe; the message says why."""
+    EXPECTED = "expected"
+    """State of a task that has loaded no TensorFlow so far, and so no probe; from ten seconds after its start."""
 
 
-class ActivityKind(StrEnum):
+class ActivityKind(TextEnum):
     """Kind of work that a training process does beside its steps."""
 
     COMPILE = "compile"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from tfscale.core.text_enum import TextEnum
 
 
-class ProfileStage(StrEnum):
+class ProfileStage(TextEnum):
     """Progress of a profile."""
 
     ASKED = "asked"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfscale.core.records.schema import Time
+from tfscale.core.text_enum import TextEnum
 
 
-class TaskState(StrEnum):
+class TaskState(TextEnum):
     """State of a task, as its agent sees it; docs/how-it-works/ownership.md has the transitions."""
 
     PENDING = "pending"
@@ -19,7 +19,7 @@ class TaskState(StrEnum):
     LOST = "lost"
 
 
-class Stage(StrEnum):
+class Stage(TextEnum):
     """Stage of a command, for the tasks that its progress names."""
 
     PLANNED = "planned"

@@ -21,14 +21,11 @@ from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from tfscale.core.validation import is_moment
+from tfscale.core.wire.fields import WireError
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 Convert = Callable[[Any], Any]
-
-
-class WireError(ValueError):
-    """A message that fits no record; the text says why."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,12 +1,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import fakes
 import pytest
 from phase_simulation import Simulation
+from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, TaskUsage
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
@@ -144,6 +147,20 @@ def test_a_clock_that_is_set_by_an_hour_is_no_hour_without_a_step(
     for at in range(20, 40):
         observer.observe("worker:0", replace(frame(at + by), sequence=at))
     assert observer.diagnose(39.0).headline.startswith("no step for 20 s")
+
+
+def test_a_clock_that_is_set_back_in_a_standstill_is_forgotten_with_the_first_steps_after_it() -> None:
+    def on_its_clock(event: Event) -> Event:
+        if not isinstance(event, FrameArrived) or event.at < fakes.NOW + 25:
+            return event
+        steps = tuple(replace(each, end=[end - 80 for end in each.end]) for each in event.frame.steps)
+        return replace(event, frame=replace(event.frame, at=event.frame.at - 80, steps=steps))
+
+    events = [on_its_clock(event) for event in simulated(50, 2, "worker:1=hang@20s-30s")]
+    after = [found for at, found in findings_by_second(events, 2) if at > fakes.NOW + 32]
+    assert all(found.headline.startswith(("healthy: 2 workers in step", "2 workers in step")) for found in after)
+    assert [found.steps_per_second for found in after] == [pytest.approx(10.0, rel=0.15)] * len(after)
+    assert 35 < sum(after[-1].spent.values()) <= 50, "no second is counted twice"
 
 
 def test_a_stop_teaches_nothing_about_normal_gaps(

@@ -139,6 +139,16 @@ def test_an_agent_that_was_never_heard_is_not_said_to_train(network: Callable[..
     assert first_step(told) == "start the agent on its host: the others wait for its task"
 
 
+def test_an_agent_that_only_others_ever_heard_is_not_said_to_be_out_of_reach_since_then(
+    network: Callable[..., Network],
+) -> None:
+    made = network()
+    made.second(1013, lost=[2])
+    (told,) = made.second(1017, lost=[2])
+    since = f"since it began to watch ({clock(1013)})"
+    assert told.sentence.startswith(f"the console cannot reach worker:2's agent {since}; ")
+
+
 def test_two_hosts_that_do_not_hear_each_other_are_both_named(network: Callable[..., Network]) -> None:
     made = network(*both(0, 1))
     assert made.second(1012) == []

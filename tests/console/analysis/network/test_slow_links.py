@@ -15,6 +15,7 @@ from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, PeerLink
+from tfscale.core.text import clock
 
 MakeFrame = Callable[..., Frame]
 HOST = HostSample(0.5, 2, 1.0, 1 << 30, 8 << 30, 0)
@@ -78,6 +79,17 @@ def test_links_that_are_equally_busy_are_nobodys(frame: MakeFrame) -> None:
 def test_a_link_that_was_slow_from_the_start_has_no_before(frame: MakeFrame) -> None:
     (slow,) = told(frame, 3, (10, {1: SHAPED}))[-1]
     assert slow.severity == "critical" and "step" not in slow.sentence and slow.evidence["ratio"] is None
+    assert slow.sentence.endswith(f", since before {clock(slow.begin)}") and slow.began_earlier
+
+
+def test_a_link_that_is_slow_since_it_was_opened_is_no_older_than_that(frame: MakeFrame) -> None:
+    watch = SlowLinks()
+    for at in range(1000, 1020):
+        for task, made in ring(frame, at, 3, {1: SHAPED}).items():
+            watch.observe(task, made if at >= 1010 else replace(made, host=None))
+        found = watch.diagnose(fakes.cluster_view({}, at))
+    (slow,) = found
+    assert slow.sentence.endswith(f", since {clock(slow.begin)}") and not slow.began_earlier
 
 
 def test_a_lossy_link_is_named_though_it_is_fast(frame: MakeFrame) -> None:

@@ -12,8 +12,11 @@ from tfscale.console.sources.simulation.step_phases import Slow
 
 
 def drops(*rates: float) -> list[Drop | None]:
-    memory = PaceDrop()
-    return [memory.within_a_minute(float(second), rate) for second, rate in enumerate(rates)]
+    memory, found = PaceDrop(), []
+    for second, rate in enumerate(rates):
+        memory.remember(float(second), rate)
+        found.append(memory.newest())
+    return found
 
 
 def test_a_run_that_was_twice_as_fast_has_dropped_until_that_is_a_minute_ago() -> None:

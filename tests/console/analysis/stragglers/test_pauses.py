@@ -17,11 +17,16 @@ BEGIN = 1_800_000_000.0
 
 
 def watched(
-    seconds: float, step: float, pauses: Mapping[str, tuple[float, float]], until: float = 1e9, workers: int = 3
+    seconds: float,
+    step: float,
+    pauses: Mapping[str, tuple[float, float]],
+    until: float = 1e9,
+    workers: int = 3,
+    sequence: int = 0,
 ) -> list[list[Diagnosis]]:
     """Return what is told each second of workers whose `pauses` are (seconds, seconds from one to the next)."""
     names = tuple(f"worker:{index}" for index in range(workers))
-    watch, told, at, sequence = PauseWatch(), [], 0.0, 0
+    watch, told, at = PauseWatch(), [], 0.0
     due = {name: every for name, (_, every) in pauses.items()}
     while at < seconds:
         second, rows, ends = at + max(1.0, step), [], []
@@ -55,6 +60,11 @@ def test_a_worker_that_pauses_again_and_again_is_named_with_what_it_costs(step: 
         f"worker:2 pauses again and again (since {clock(found.begin)}): for 3.2 s about every"
     )
     assert found.begin == pytest.approx(BEGIN + 10, abs=2)
+
+
+def test_of_steps_that_were_not_seen_from_the_first_on_pauses_may_be_older() -> None:
+    (found,) = watched(100, 0.1, {"worker:2": (3.2, 10.0)}, sequence=500)[-1]
+    assert f" again and again (since before {clock(found.begin)}): " in found.sentence and found.began_earlier
 
 
 def test_they_are_told_from_the_third_one_on_and_are_over_once_they_stay_away() -> None:

@@ -99,6 +99,17 @@ def test_the_sentence_says_who_since_when_in_which_phase_and_what_it_costs() -> 
     assert straggler.evidence["excess"] == pytest.approx(0.060, rel=0.05)
 
 
+def test_a_slowness_that_is_older_than_the_known_steps_is_told_so() -> None:
+    slow_throughout, later = aligned(steady(1.0, 1.0, 2.2, 1.0)), steady(1.0, 1.0, 1.0, 1.0)
+    later[300:, 2] *= 2.2
+    told = [
+        diagnose(StragglerWatch(), steps)[0]
+        for steps in (slow_throughout, slow_throughout.after(99), aligned(later).after(99))
+    ]
+    assert [each.began_earlier for each in told] == [False, True, False]
+    assert ["since before " in each.sentence for each in told] == [False, True, False]
+
+
 def test_two_equally_slow_ones_are_both_named() -> None:
     found = diagnose(StragglerWatch(), aligned(steady(1.0, 1.4, 1.0, 1.4, 1.0, 1.0)))
     assert {each.subject for each in found} == {"worker:1", "worker:3"}

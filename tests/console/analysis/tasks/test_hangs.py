@@ -141,6 +141,13 @@ def test_of_a_task_that_is_not_heard_nobody_says_that_it_hangs(view: View) -> No
     assert "nothing is heard from the agent of worker:1 since" in still.sentence
 
 
+def test_of_a_task_that_was_never_heard_no_time_is_told_since_when(view: View) -> None:
+    never = view("worker:1", at=None, status=None, progressed=None)
+    never.note_link(False, 40.0)
+    (still,) = of_any_kind([pair(view)[0], never])
+    assert "nothing is heard from the agent of worker:1 since the console began to watch" in still.sentence
+
+
 def test_of_a_task_that_is_not_heard_nobody_says_that_it_waits(view: View, died: Callable[..., TaskStatus]) -> None:
     waiting, silent = pair(view)
     three = [

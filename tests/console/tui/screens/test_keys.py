@@ -260,12 +260,19 @@ def test_every_binding_says_what_it_does() -> None:
             assert isinstance(binding, Binding) and binding.description, (kind, binding)
 
 
-@pytest.mark.parametrize("name", ["cluster", "task"])
+@pytest.mark.parametrize("name", ["cluster", "task", "steps"])
 async def test_help_names_every_key_that_works_where_it_is_asked_for(name: str) -> None:
     app = build()
     async with app.run_test(size=SIZE) as pilot:
         await come_to(pilot, PLACES[name])
         bound = own_bindings(app.screen)
+        of_screen = {
+            key for each in type(app.screen).BINDINGS if isinstance(each, Binding) for key in each.key.split(",")
+        }
+        taken = of_screen & app.screen.active_bindings.keys() - dict(bound).keys()
+        assert taken <= {"home", "end"}, (
+            "a widget takes a key of its screen; with these two the log goes where g and G go"
+        )
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         said = " ".join(str(app.screen.query_one(Static).render()).split())

@@ -18,7 +18,7 @@ from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY, tokens_of
 from tfscale.core.errors import TfscaleError
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import framed
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 

@@ -9,7 +9,7 @@ from tfscale.console.analysis.causes.cause_rules import DEVICE, UNKNOWN, Cause
 from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.text import clock, duration
+from tfscale.core.text import duration, since_when
 
 IN_A_WORD: Mapping[str, str] = {
     "thermal": "overheated",
@@ -32,8 +32,9 @@ def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: f
     The sentence also says for how long all have been slow, at `now`, Unix seconds.
     """
     newest, subjects = stragglers[0], [straggler.subject for straggler in stragglers]
-    since = f"since {clock(newest.begin)}"
-    lasted = f"for {duration(max(0.0, now - newest.begin))} ({since})"
+    since = since_when(newest.begin, newest.began_earlier)
+    more = "more than " if newest.began_earlier else ""
+    lasted = f"for {more}{duration(max(0.0, now - newest.begin))} ({since})"
     sentence = newest.sentence.replace(since, lasted, 1)
     if newest.evidence.get("suspected") == TWO_KINDS and {cause.kind for cause in causes} <= {UNKNOWN, DEVICE}:
         sentence += f" {TWO_KINDS.capitalize()}?"

@@ -5,12 +5,13 @@ Every sentence about them comes from `doing`: a new fact about a process becomes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfscale.console.analysis.condition.standing_reasons import reasons_to_stand_still
 from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
 from tfscale.core.records.probe_status import ActivityKind
-from tfscale.core.text import exit_clause
+from tfscale.core.text import clock, exit_clause
 
 ENDED, STARTING, STOPPED, SILENT, HELD, IDLE, AT_WORK, UNKNOWN = (
     "ended",
@@ -44,7 +45,7 @@ class Doing:
     brief: str = ""
     """A few words for the task's row."""
     since: float | None = None
-    """Begin of an activity; for silence, time of the agent's last frame. Unix seconds."""
+    """Begin of an activity; for silence, time of the agent's last frame, None without one. Unix seconds."""
 
     @property
     def is_expected(self) -> bool:
@@ -57,6 +58,12 @@ class Doing:
         return self.kind in (ENDED, STARTING, STOPPED)
 
 
+def unheard_since(silent: Iterable[Doing]) -> str:
+    """Return since when nothing is heard from these agents, all of which are silent: ` since 12:00:00`."""
+    heard = [each.since for each in silent if each.since is not None]
+    return f" since {clock(max(heard))}" if heard else " since the console began to watch"
+
+
 _EXPECTED = frozenset(kind.value for kind in _ACTIVITIES)
 
 
@@ -66,7 +73,7 @@ def doing(task: ObservedTask, now: float) -> Doing:
         end = task.status.exit if task.status else None
         return Doing(ENDED, exit_clause(end), "has ended")
     if task.state is None or task.is_silent(now):
-        return Doing(SILENT, "whether it runs is not known", "not heard", task.heard or task.since)
+        return Doing(SILENT, "whether it runs is not known", "not heard", task.heard)
     if not task.running:
         return Doing(STARTING, f"its task is {task.state}", str(task.state))
     if task.stopped:

@@ -14,6 +14,7 @@ from tfscale.console.analysis.condition.process_doing import (
     STOPPED,
     Doing,
     doing,
+    unheard_since,
 )
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.out_of_step import (
@@ -163,10 +164,9 @@ def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:
             process = "process" if len(names) == 1 else "processes"
             return f"a signal has stopped the {process} of {who}{others}"
         case "silent":
-            since = min((late[name].since or 0.0 for name in names), default=0.0)
             agents, run = ("agent", "it runs") if len(names) == 1 else ("agents", "they run")
-            length = f" since {clock(since)}" if since else ""
-            return f"nothing is heard from the {agents} of {who}{length}, so that nobody knows whether {run}{others}"
+            since = unheard_since(late[name] for name in names)
+            return f"nothing is heard from the {agents} of {who}{since}, so that nobody knows whether {run}{others}"
     clause = f"; {first.clause}" if first.clause and len(names) == 1 else ""
     return f"{who} {_has(names)} not entered the all-reduce in which {_others(waiting)}{clause}"
 

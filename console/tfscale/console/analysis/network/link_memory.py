@@ -48,11 +48,15 @@ class LinkMemory:
     """(Unix seconds on the sender's clock, the peer link's numbers)."""
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Bytes a second in the link's healthy seconds."""
+    is_cut: bool = False
+    """True where the link carried data before its first sample."""
     in_a_row: int = 0
     """Judgements in a row that contradict `is_named`."""
     is_named: bool = False
     _begins: dict[str, float] = field(default_factory=dict)
     """Begin of each trouble that the link has or is suspected to have: slow, lossy."""
+    _first: float | None = None
+    """Time of the first sample."""
 
     @property
     def at(self) -> float:
@@ -61,6 +65,7 @@ class LinkMemory:
 
     def add(self, at: float, link: PeerLink) -> None:
         self._samples.append((at, link))
+        self._first = at if self._first is None else self._first
 
     def figures(self) -> LinkFigures:
         """Return the figures of the newest seconds."""
@@ -85,6 +90,11 @@ class LinkMemory:
     def since(self) -> float:
         """Begin of the link's present trouble."""
         return min(self._begins.values(), default=self.at)
+
+    @property
+    def began_earlier(self) -> bool:
+        """True where the link had its present trouble from the first sample on, and carried data before it."""
+        return self.is_cut and self._first is not None and self.since <= self._first
 
     def suspect(self, begins: Mapping[str, float]) -> None:
         """Take in the present kinds of trouble; a lasting kind keeps its begin."""

@@ -93,7 +93,7 @@ class SilenceWatch(Detector):
             known.setdefault(name, at)
         if hearing := [name for name, (at, answer) in heard.items() if _is_since(answer.heard, known[name], at)]:
             hears = "hears" if len(hearing) == 1 else "hear"
-            return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
+            return _unreachable(task, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
         silent = [answer.reached for at, answer in heard.values() if answer.reached and is_missed(answer, at)]
         is_silent = bool(silent) and len(silent) == len(heard)
         if task.has_left and not is_silent:
@@ -101,7 +101,7 @@ class SilenceWatch(Detector):
         if reaching := [name for name, (at, answer) in heard.items() if _is_since(answer.reached, known[name], at)]:
             if task.at is None:
                 return _never_heard(task.name, begin, reaching)
-            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
+            return _unreachable(task, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
         return _silent(task.name, max(silent), list(heard)) if is_silent else None
 
     def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
@@ -144,9 +144,10 @@ def _is_since(answered: float | None, lost: float, at: float) -> bool:
     return answered is not None and answered > lost + _AFTER and at - answered <= UNHEARD
 
 
-def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
-    sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
-    return Diagnosis("unreachable", task, begin, None, "warning", sentence, evidence={"agent": agent})
+def _unreachable(task: ObservedTask, begin: float, why: str, agent: str) -> Diagnosis:
+    since = clock(begin) if task.at is not None else f"it began to watch ({clock(begin)})"
+    sentence = f"the console cannot reach {task.name}'s agent since {since}; {why}"
+    return Diagnosis("unreachable", task.name, begin, None, "warning", sentence, evidence={"agent": agent})
 
 
 def _left(task: str, at: float) -> Diagnosis:

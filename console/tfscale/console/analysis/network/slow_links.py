@@ -14,10 +14,10 @@ from statistics import median
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.network.link_memory import LinkFigures, LinkMemory
 from tfscale.console.analysis.stragglers.straggler_rule import severity_of
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import Counters
-from tfscale.core.text import bit_rate, clock, data_size, duration, times
+from tfscale.core.text import bit_rate, data_size, duration, since_when, times
 
 STEADY = 3
 """Judgements in a row, one a second, before a link is named, and before it counts as healthy again. A burst of
@@ -43,6 +43,9 @@ few packets at a time never fill a link."""
 _LONGER = 1.1
 """Factor of longer steps from which on a link is charged for them: the rate of a healthy link differs by some
 percent from one minute to the next, and a lower factor would charge a link for that."""
+_AT_ONCE = 2.0
+"""Seconds after a task's first frame within which a link was there before: frames come once a second, and tasks open
+their connections some seconds after their start."""
 _GONE = 5.0
 """Seconds after which a link without new numbers is forgotten."""
 
@@ -75,12 +78,15 @@ class SlowLinks(Detector):
     def __init__(self) -> None:
         self._newest: dict[str, tuple[float, float, Counters]] = {}
         """Of each task: time of its newest frame, share in which its busiest link was busy, counters."""
+        self._first: dict[str, float] = {}
+        """Time of the first frame of each task."""
         self._links: dict[_Key, LinkMemory] = {}
         self._findings: dict[_Key, Diagnosis] = {}
         """Newest diagnosis of each link that is named."""
 
     def observe(self, task: str, frame: Frame) -> None:
         """Keep the newest facts of a task's agent."""
+        self._first.setdefault(task, frame.at)
         if frame.link_use is None:
             self._newest.pop(task, None)
         else:
@@ -129,7 +135,8 @@ class SlowLinks(Detector):
             if host is not None and at > read_at.get(name, 0.0):
                 fresh.add(name)
                 for peer_link in host.links:
-                    self._links.setdefault((name, peer_link.peer), LinkMemory()).add(at, peer_link)
+                    is_cut = at <= self._first[name] + _AT_ONCE
+                    self._links.setdefault((name, peer_link.peer), LinkMemory(is_cut=is_cut)).add(at, peer_link)
         return fresh
 
     def _is_there(self, key: _Key, link: LinkMemory) -> bool:
@@ -170,7 +177,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_hear
         begin=link.since,
         end=None,
         severity=_severity(longer, own.work) if is_slow else "warning",
-        sentence=f"the link {ends} {what}, since {clock(link.since)}{effect}",
+        sentence=f"the link {ends} {what}, {since_when(link.since, link.began_earlier)}{effect}",
         evidence={
             "receiver": receiver,
             "manner": link.manner,
@@ -184,6 +191,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_hear
             "retransmitted": own.lost,
             "ratio": longer,
             "cost": 1 - 1 / longer if longer and costs else None,
+            **({BEGAN: EARLIER} if link.began_earlier else {}),
         },
     )
 

@@ -59,6 +59,8 @@ class ObservedTask:
     """Time of the newest frame."""
     sequence: int | None = None
     """Sequence of the newest frame."""
+    clock_set: float = 0.0
+    """Seconds by which the clock of its host was set between the two newest frames; 0 where it was not."""
     heard: float | None = None
     """Time of the evaluation at which its newest frame was new, on the observer's clock."""
     is_news: bool = False
@@ -167,7 +169,7 @@ class ObservedTask:
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         if frame.probe is not None and frame.probe.devices is not None:
             self.gpus = max(self.gpus, frame.gpu_count)
-        was_set = self._follow_clock(frame)
+        self.clock_set = self._follow_clock(frame)
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
@@ -186,7 +188,7 @@ class ObservedTask:
         self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
-                self._fold_steps(batch, learns_gaps=not was_set)
+                self._fold_steps(batch, learns_gaps=not self.clock_set)
         if self.progressed is None and frame.collective is not None and frame.collective.left:
             # Its steps were sent to nobody who is here: it has made some, the last of them before this moment.
             self.progressed = frame.collective.entered_at or frame.status.started
@@ -221,19 +223,19 @@ class ObservedTask:
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
-    def _follow_clock(self, frame: Frame) -> bool:
-        """Move all kept times onto the host's present clock; return True where it was set since the last frame.
+    def _follow_clock(self, frame: Frame) -> float:
+        """Move all kept times onto the host's present clock; return the seconds by which it was set, mostly 0.
 
         A clock set by an hour makes no hour without a step: the jump lies between two successive frames.
         """
         if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
-            return False
+            return 0.0
         jump = frame.at - self.at - PERIOD
         if abs(jump) <= _CLOCK_SET:
-            return False
+            return 0.0
         self.progressed = self.progressed + jump if self.progressed is not None else None
         self.occupied = self.occupied + jump if self.occupied is not None else None
-        return True
+        return jump
 
     def _fold_steps(self, batch: StepBatch, learns_gaps: bool) -> None:
         self.steps = max(self.steps, int(batch.sequence[-1]) + 1)

@@ -36,7 +36,8 @@ from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState
 
 PERIOD = 5.0
-"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster."""
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster. Consoles judge
+at the same moments, so that a limit begins at one time for all of them."""
 _BATCH = 16
 """Tasks whose counters are condensed in one evaluation; the others follow in the next evaluations before the next
 judgement. 64 tasks make four batches, one in each second of a period: smaller batches would not get through, larger
@@ -65,9 +66,9 @@ class ClusterContext(Detector):
         self._vitals: dict[str, Vitals] = {}
         """Condensed counters of the watched tasks; at most one period old."""
         self._turn = 0
-        """Evaluations since the last judgement."""
+        """Evaluations in this period since its first judgement."""
         self._judged: float | None = None
-        """Time of the last judgement of limits, Unix seconds."""
+        """Number of the period of the last judgement of limits."""
         self._are_late = False
         """True where some worker's data came last at the last evaluation."""
         self._causes = CauseTracker()
@@ -77,7 +78,7 @@ class ClusterContext(Detector):
         self._is_usual = True
         """False where the newest steps are beside a straggler, or of a cluster that is not at work."""
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
-        self._ran = 0.0
+        self.ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
         self._shares = TimeShares()
@@ -87,7 +88,7 @@ class ClusterContext(Detector):
         self._samples[task].add(frame)
         self._identity.observe(task, frame)
         if frame.status.state is TaskState.RUNNING:
-            self._ran = max(self._ran, frame.at)
+            self.ran = max(self.ran, frame.at)
         if task in self._training:
             self._goodput.note_start(frame.status.started)
             self._goodput.note_activities(task, frame.activities)
@@ -123,7 +124,7 @@ class ClusterContext(Detector):
     @property
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, up to when a task ran last."""
-        return self._goodput.spent(self._ran)
+        return self._goodput.spent(self.ran)
 
     @property
     def open(self) -> list[Diagnosis]:
@@ -153,24 +154,26 @@ class ClusterContext(Detector):
             self._judged = None
             return self.open
         is_late_anew, self._are_late = bool(late) and not self._are_late, bool(late)
-        if not is_late_anew and self._judged is not None and 0 <= now - self._judged < PERIOD:
+        period = now // PERIOD
+        if not is_late_anew and self._judged == period:
             self._turn += 1
             self._condense(self._batches[self._turn :][:1])
         else:
             self._condense(self._batches[:1] if self._vitals else self._batches)
-            self._judged, self._turn = now, 0
+            self._turn = self._turn if self._judged == period else 0
+            self._judged = period
             # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
+            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self.ran))
         return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:
-            if (moved := self._samples[name].most_moved()) is not None:
+            if (moved := self._samples[name].most_moved) is not None:
                 self._speeds.note_carried(name, 8 * moved, now)
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
@@ -190,7 +193,7 @@ class ClusterContext(Detector):
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
+            self.ran += self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.sample(self._goodput)
             self._compare(tasks, attempt, fresh)
 
@@ -267,7 +270,7 @@ class ClusterContext(Detector):
 
     def _is_refuted(self, name: str, claim: float) -> bool:
         """Decide whether the link carried more in some second than its driver claims to be possible."""
-        moved = self._samples[name].most_moved()
+        moved = self._samples[name].most_moved
         return moved is not None and 8 * moved > claim
 
 

@@ -101,15 +101,16 @@ class Goodput:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
-    def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
-        """Take in steps from `next_step` on that all workers have reported.
+    def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
+        """Take in steps from `next_step` on that all workers have reported, and return by how much the clocks were set.
 
         `newest_global` is the global step of the last, None where the program does not count them.
         """
-        if self._reached is not None:
-            fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
-            return
+            return 0.0
+        set_by = self._follow_clock(fresh)
+        if self._reached is not None and len(fresh := fresh.since(self._reached)) == 0:
+            return set_by
         if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
             # Who watches a run from its middle on does not know what it did before: that is not its start.
             self.begin = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean())
@@ -127,6 +128,15 @@ class Goodput:
         self._standstills = {
             begin: (bucket, end) for begin, (bucket, end) in self._standstills.items() if end > self._reached
         }
+        return set_by
+
+    def _follow_clock(self, fresh: AlignedSteps) -> float:
+        """Move what is known back where all new steps end before it, and return by how much: the clocks were set."""
+        if self.begin is None or self._reached is None or fresh.end[-1] >= self._reached:
+            return 0.0
+        set_by = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached
+        self.begin, self._reached = self.begin + set_by, self._reached + set_by
+        return set_by
 
     @property
     def settled(self) -> tuple[float, Mapping[str, float]] | None:

@@ -33,13 +33,16 @@ class PaceDrop:
     def __init__(self) -> None:
         self._rates: deque[tuple[float, float]] = deque()
 
-    def within_a_minute(self, now: float, rate: float | None) -> Drop | None:
-        """Remember the present rate, and return by which factor training was faster before; None if that is no news."""
+    def remember(self, now: float, rate: float | None) -> None:
+        """Remember the rate at `now`, Unix seconds; None or 0 while no steps are made."""
         if not rate:
-            return None
+            return
         self._rates.append((now, rate))
         while now - self._rates[0][0] > _MEMORY:
             self._rates.popleft()
+
+    def newest(self) -> Drop | None:
+        """Return how much faster training was within the last minute than at the newest rates; None for no news."""
         rates = [known for _, known in self._rates]
         if len(rates) < _BEFORE + _NOW:
             return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tfscale.console.analysis.finding_kinds import NOT_JUDGED_WHY
 from tfscale.console.analysis.findings import Findings, is_calm, one_each
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.remedies import for_cluster, for_stragglers
@@ -24,6 +25,8 @@ class Recommendations:
     """Open findings other than limits and calm ones, each sentence once, the most severe first."""
     limits: tuple[Diagnosis, ...]
     """Open findings of saturation."""
+    not_judged: str | None
+    """Reason why limits are not judged now, None where they are."""
     remedies: tuple[Remedy, ...]
     """Remedies with a gain, the largest first; empty where the step is not measured."""
     unproven: tuple[str, ...]
@@ -38,9 +41,15 @@ def recommend(findings: Findings, load: Load | None) -> Recommendations:
     return Recommendations(
         culprits=tuple(one_each(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
         limits=limits,
+        not_judged=_not_judged(findings, diagnoses),
         remedies=tuple(sorted(remedies, key=lambda remedy: -(remedy.gain or 0.0))),
         unproven=tuple(dict.fromkeys(each.what for limit in limits for each in limit.remedies if each.gain is None)),
     )
+
+
+def _not_judged(findings: Findings, diagnoses: Sequence[Diagnosis]) -> str | None:
+    reasons = (findings.condition.kind.value, *(diagnosis.kind for diagnosis in diagnoses))
+    return next((NOT_JUDGED_WHY[reason] for reason in reasons if reason in NOT_JUDGED_WHY), None)
 
 
 def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> Iterator[Remedy]:

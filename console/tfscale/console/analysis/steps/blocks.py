@@ -5,6 +5,8 @@ Each step is read once, when its block is complete, so that the cost of an evalu
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.arrays import Floats, Integers
@@ -73,8 +75,10 @@ class RowHistory:
 class Blocks:
     """The blocks of one set of n subjects since their attempt began, N so far."""
 
-    def __init__(self, subjects: tuple[str, ...], window: float) -> None:
+    def __init__(self, subjects: tuple[str, ...], window: float, cut: Collection[str] = ()) -> None:
         self.subjects = subjects
+        self._cut = frozenset(cut)
+        """Subjects that made steps before the first block which are not known."""
         self.length = window / WINDOW
         """Seconds of a block; where a step takes longer, a block is one step."""
         self.consumed = -1
@@ -92,6 +96,10 @@ class Blocks:
     def end(self) -> Floats:
         """(N,) Unix seconds at which each block's last step ended."""
         return self._end.rows[:, 0]
+
+    def is_cut(self, column: int) -> bool:
+        """Decide whether this subject made steps before the first block."""
+        return len(self) >= KEEP or self.subjects[column] in self._cut
 
     def begin(self, block: int) -> float:
         """Return when this block (0 <= block < N) began, Unix seconds."""

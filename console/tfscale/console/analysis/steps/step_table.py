@@ -161,6 +161,11 @@ class StepTable:
         place = row.newest - self.base
         return float(self._end[row.position, place]) if 0 <= place < self._end.shape[1] else math.nan
 
+    def move(self, subject: str, seconds: float) -> None:
+        """Move the ends of the subject's steps: the clock on which it measures them was set by so many seconds."""
+        self._write_all()
+        self._end[self._rows[subject].position] += seconds
+
     def global_step(self, subject: str) -> int | None:
         """Return the subject's newest global step, None where its program does not count them."""
         row = self._rows.get(subject)

@@ -8,7 +8,7 @@ costs the cluster only its own share of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,8 +71,8 @@ PacesSince = Callable[[float], Sequence[Pace]]
 class PaceBlocks(Blocks):
     """Blocks of time in each of which every worker ended a step at least; quick workers ended several."""
 
-    def __init__(self, subjects: tuple[str, ...], window: float, begin: float) -> None:
-        super().__init__(subjects, window)
+    def __init__(self, subjects: tuple[str, ...], window: float, begin: float, cut: Collection[str] = ()) -> None:
+        super().__init__(subjects, window, cut)
         self.until = begin
         """Unix seconds up to which all steps are in a block."""
         self._steps = self._series()
@@ -129,16 +129,24 @@ class PaceWatch(SubjectWatch[PaceBlocks]):
         blocks = self._kept(subjects)
         return -np.inf if blocks is None else blocks.until
 
-    def diagnose(self, subjects: tuple[str, ...], fresh: Sequence[Pace], paces_since: PacesSince) -> list[Diagnosis]:
+    def diagnose(
+        self,
+        subjects: tuple[str, ...],
+        fresh: Sequence[Pace],
+        paces_since: PacesSince,
+        is_cut: Callable[[str], bool] = lambda _: False,
+    ) -> list[Diagnosis]:
         """Return the open stragglers among these workers.
 
-        `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again.
+        `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again;
+        `is_cut` decides of a worker whether older steps are not kept.
         """
         self.named.suspect = None
         if len(fresh) >= 2 and all(len(pace.end) for pace in fresh):
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in fresh)
-                self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
+                cut = [*filter(is_cut, subjects)]
+                self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin, cut)
             self._blocks.append_paces(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self.named.judge(

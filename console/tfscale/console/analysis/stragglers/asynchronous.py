@@ -62,6 +62,13 @@ class AsynchronousWorkers:
             self._tables.setdefault(batch.subject, StepTable(cells=CELLS)).add(batch)
             self._reporters[batch.subject] = batch.reporter
 
+    def follow_clock(self, task: str, seconds: float) -> None:
+        """Move the steps that a task has reported whose host's clock was set, and forget what is known of the pace."""
+        told = {subject for subject, reporter in self._reporters.items() if reporter.partition("/")[0] == task}
+        for subject in told & self._tables.keys():
+            self._tables[subject].move(subject, seconds)
+        self.watch.restart(told)
+
     @property
     def figures(self) -> Mapping[str, StragglerFigures]:
         """The figures of each straggler, by subject."""
@@ -89,7 +96,13 @@ class AsynchronousWorkers:
         since = self.watch.follow(reporting)
         paces = self._paces_since(reporting, since)
         self.window = self._side_by_side(reporting)
-        self.diagnoses = self.watch.diagnose(reporting, paces, lambda at: self._paces_since(reporting, at))
+        self.diagnoses = self.watch.diagnose(
+            reporting, paces, lambda at: self._paces_since(reporting, at), self._is_cut
+        )
+
+    def _is_cut(self, subject: str) -> bool:
+        """Decide whether the worker made steps before those that are kept."""
+        return (self._tables[subject].oldest() or 0) > WARM_UP_STEPS
 
     def _paces_since(self, subjects: tuple[str, ...], at: float) -> list[Pace]:
         return [Pace.of(*self._tables[subject].since(subject, at, WARM_UP_STEPS)) for subject in subjects]

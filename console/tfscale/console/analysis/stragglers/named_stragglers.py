@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -43,6 +44,8 @@ class NamedStragglers:
     """The subject that looks slow while no straggler is named."""
     late: tuple[str, ...] = ()
     """Subjects whose data come last, but which are not named, because the others' input may be as slow."""
+    resumed: float = -math.inf
+    """End of the newest standstill, Unix seconds: an older straggler is measured anew since then."""
     _named: dict[str, _Named] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
@@ -111,11 +114,22 @@ class NamedStragglers:
     ) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
         columns = {subject: column for column, subject in enumerate(blocks.subjects) if subject not in hidden}
-        present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
+        now = float(blocks.end[-1])
+        present = [
+            replace(self._since_resumed(verdict, now), column=columns[name])
+            for name, verdict in verdicts.items()
+            if name in columns
+        ]
         present.sort(key=lambda verdict: verdict.column)
         if not present:
             return {}
         return {straggler.diagnosis.subject: straggler for straggler in report(present)}
+
+    def _since_resumed(self, verdict: Verdict, now: float) -> Verdict:
+        """Return the verdict with the steps after the newest standstill alone, which is no slowness."""
+        # A time after `now` is from before the clock was set back.
+        is_before = verdict.begin < self.resumed <= now
+        return replace(verdict, begin=self.resumed, began_earlier=False) if is_before else verdict
 
     def _end_recovered(self, blocks: Blocks) -> None:
         self.recovered = {}

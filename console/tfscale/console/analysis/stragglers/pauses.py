@@ -14,12 +14,13 @@ from itertools import pairwise
 from statistics import median
 
 import numpy as np
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
-from tfscale.core.records.diagnosis import Diagnosis, Evidence
+from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis, Evidence
 from tfscale.core.records.probe_status import Activity
 from tfscale.core.records.step_batch import LAG_PHASES
-from tfscale.core.text import clock, duration
+from tfscale.core.text import duration, since_when
 
 _SECONDS, _STEPS = 0.5, 3.0
 """Seconds, and multiple of the usual step, by which a pausing subject is later than the next: shorter pauses are
@@ -77,10 +78,12 @@ class PauseWatch:
     _pauses: dict[str, deque[Pause]] = field(default_factory=dict)
     _activities: dict[tuple[str, float], _Activity] = field(default_factory=dict)
     """Activities of the newest seconds, by task and begin."""
-    _open: dict[str, float] = field(default_factory=dict)
-    """Begin of the first pause of each subject with open pauses, Unix seconds."""
+    _open: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    """Begin of the first known pause of each subject with open pauses, Unix seconds, and True if it paused before."""
     _first: float | None = None
     """End of the first step that is known, Unix seconds."""
+    _is_cut: bool = False
+    """True where steps were made before the first step that is known."""
     _newest: float = 0.0
     _consumed: int = -1
 
@@ -94,7 +97,8 @@ class PauseWatch:
         if len(fresh) == 0 or len(fresh.subjects) < 2:
             return
         self._consumed = int(fresh.sequence[-1])
-        self._first = float(fresh.end[0]) if self._first is None else self._first
+        if self._first is None:
+            self._first, self._is_cut = float(fresh.end[0]), bool(fresh.sequence[0] > WARM_UP_STEPS)
         self._newest = max(self._newest, float(fresh.end[-1]))
         for subject, pause in [*_pauses(impute(fresh)), *self._between_steps()]:
             self._pauses.setdefault(subject, deque()).append(pause)
@@ -135,7 +139,7 @@ class PauseWatch:
         costs = {
             subject: cost for subject in self._pauses if (cost := self._cost(subject)) and subject not in stragglers
         }
-        self._open = {subject: self._open.get(subject, self._begin(subject)) for subject in costs}
+        self._open = {subject: self._open.get(subject, self._since(subject)) for subject in costs}
         return [self._describe(subject, cost) for subject, cost in costs.items()]
 
     def _cost(self, subject: str) -> float | None:
@@ -153,14 +157,19 @@ class PauseWatch:
         first = self._pauses[subject][0]
         return first.at - first.seconds
 
+    def _since(self, subject: str) -> tuple[float, bool]:
+        """Return the begin of the first known pause, and whether the pause before it may be too old to be known."""
+        begin, usual = self._begin(subject), median(_distances(self._pauses[subject]))
+        return begin, self._is_cut and self._first is not None and begin - self._first < usual
+
     def _describe(self, subject: str, cost: float) -> Diagnosis:
-        pauses = self._pauses[subject]
+        pauses, (begin, began_earlier) = self._pauses[subject], self._open[subject]
         usual = median(pause.seconds for pause in pauses)
         places = [pause.where for pause in pauses]
         where = max(set(places), key=places.count)
         apart = median(_distances(pauses))
         sentence = (
-            f"{subject} pauses again and again (since {clock(self._open[subject])}): for {duration(usual)} about every "
+            f"{subject} pauses again and again ({since_when(begin, began_earlier)}): for {duration(usual)} about every "
             f"{duration(apart)}, in {_WHERE[where]}; the others wait. The cluster loses {min(cost, 1.0):.0%}."
         )
         evidence: Evidence = {
@@ -169,9 +178,10 @@ class PauseWatch:
             "seconds": usual,
             "every": apart,
             "phase": where,
+            **({BEGAN: EARLIER} if began_earlier else {}),
         }
         severity = "serious" if cost >= _SERIOUS else "warning"
-        return Diagnosis("pauses", subject, self._open[subject], None, severity, sentence, evidence=evidence)
+        return Diagnosis("pauses", subject, begin, None, severity, sentence, evidence=evidence)
 
 
 def _distances(pauses: Sequence[Pause]) -> list[float]:

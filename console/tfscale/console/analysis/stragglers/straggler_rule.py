@@ -136,6 +136,8 @@ class Verdict:
     """Unix seconds of the onset; reported numbers are measured over the steps since the onset."""
     before: float | None = None
     """Seconds of a step before the onset; None without a step before it."""
+    began_earlier: bool = False
+    """True where the subject is slow from the first block on, after earlier steps that are not known."""
 
 
 class Suspect(NamedTuple):
@@ -302,7 +304,8 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
         if _is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before)
+    began_earlier = onset == 0 and blocks.is_cut(column)
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier)
 
 
 def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch
@@ -94,7 +95,8 @@ class StragglerWatch(SubjectWatch[Blocks]):
         self.follow(subjects)
         if len(subjects) >= 2:
             if self._blocks is None:
-                self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+                is_cut = len(fresh) and fresh.sequence[0] > WARM_UP_STEPS
+                self._blocks = Blocks(subjects, self.rule.window(len(subjects)), subjects if is_cut else ())
             self._blocks.append(fresh)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, steps_since)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect, Verdict
-from tfscale.core.records.diagnosis import Diagnosis, Evidence
-from tfscale.core.text import clock, elapsed, listing, step_time, times
+from tfscale.core.records.diagnosis import BEGAN, EARLIER, Diagnosis, Evidence
+from tfscale.core.text import elapsed, listing, since_when, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
 """Evidence (`suspected`) of stragglers that are half of all, for as long as known, by slow computing."""
@@ -34,9 +34,10 @@ def slower_than_peers(
     All times are of the phase with the largest loss, so that no number contradicts another. Several stragglers are slow
     together since the newest of their onsets.
     """
-    begin, names = begin_of(verdicts), [subjects[verdict.column] for verdict in verdicts]
+    newest = max(verdicts, key=lambda verdict: verdict.begin)
+    since, names = since_when(newest.begin, newest.began_earlier), [subjects[verdict.column] for verdict in verdicts]
     if len(verdicts) == 1:
-        return f"{names[0]} has been slow since {clock(begin)}: {_where(subjects, verdicts, measured)}"
+        return f"{names[0]} has been slow {since}: {_where(subjects, verdicts, measured)}"
     by_phase: dict[str, list[int]] = {}
     for number, figures in enumerate(measured):
         by_phase.setdefault(figures.phase, []).append(number)
@@ -47,7 +48,7 @@ def slower_than_peers(
     ]
     noun = "replicas" if "/" in names[0] else "workers"
     who = f"{len(names)} of {len(subjects)} {noun} ({names_of(names)})"
-    return f"{who} have been slow since {clock(begin)}: {'; '.join(clauses)}"
+    return f"{who} have been slow {since}: {'; '.join(clauses)}"
 
 
 def begin_of(verdicts: Sequence[Verdict]) -> float:
@@ -105,6 +106,7 @@ def evidence_of(
             "slowdown": figures.slowdown,
             "noticed": figures.measured_at,
             **({} if verdict.before is None else {"step_before": verdict.before}),
+            **({BEGAN: EARLIER} if verdict.began_earlier else {}),
             **of_all,
         }
         for verdict, figures in zip(verdicts, measured, strict=True)

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
+from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing, unheard_since
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.out_of_step import (
     evaluated_alone,
@@ -201,7 +201,7 @@ def _gone(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTask]
         return named, f"{named} has died, how it does not say"
     does = doing(task, now)
     if does.kind == SILENT:
-        since = f" since {clock(does.since)}" if does.since is not None else ""
+        since = unheard_since([does])
         return named, f"{named} may have died, stand still or be cut off: nothing is heard from its agent{since}"
     runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
     return first.task, f"it lost the connection to {named}, which {runs}"

@@ -56,7 +56,7 @@ def _events(report: RunReport) -> Iterator[str]:
     for group, finding in report.findings:
         diagnosis = finding.diagnosis
         until = report.when(diagnosis.end) if diagnosis.end is not None else "the end"
-        yield f"  {diagnosis.severity:<8} {report.when(diagnosis.begin)} to {until}  {diagnosis.kind}"
+        yield f"  {diagnosis.severity:<8} {report.begin_of(diagnosis)} to {until}  {diagnosis.kind}"
         yield f"           {diagnosis.sentence}"
         yield from (f"           {line}" for line in details(report, group, finding))
 
@@ -98,7 +98,11 @@ def training_rows(group: RunGroup) -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each reported number, and its range as text, by `RANGE_COLUMNS`."""
     for name, display in TRAINING_DISPLAYS.items():
         if (found := group.training.get(name)) is not None:
-            yield name.replace("_", " "), [displayed(getattr(found, each), display) for each in RANGE_COLUMNS]
+            numbers = [getattr(found, each) for each in RANGE_COLUMNS]
+            yield (
+                name.replace("_", " "),
+                ["not finite" if number is None else displayed(number, display) for number in numbers],
+            )
 
 
 def _spent(group: RunGroup) -> Iterator[str]:

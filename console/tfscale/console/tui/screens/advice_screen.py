@@ -120,15 +120,10 @@ def _words(recommendations: Recommendations, load: Load | None, width: int, appe
     for limit in recommendations.limits:
         yield from _finding(limit, width, appearance)
     if not recommendations.limits:
-        reason = "not judged while somebody straggles" if _straggles(recommendations) else "nothing is at its limit"
-        yield Text(f"  {reason}", style=appearance.palette.dim)
+        yield Text(f"  {recommendations.not_judged or 'nothing is at its limit'}", style=appearance.palette.dim)
     yield Text()
     yield _title("What would help", appearance)
     yield from _what_if(recommendations, load, width, appearance)
-
-
-def _straggles(recommendations: Recommendations) -> bool:
-    return any(culprit.kind == "straggler" for culprit in recommendations.culprits)
 
 
 def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterator[Text]:

@@ -7,22 +7,31 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.profile import ProfileOrder, ProfileReport
-from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe.on_demand import stack_dumps
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
+from tfscale.trainer.probe.report.task_report import hello
 
 _RETRY_SECONDS = 0.5
 """Seconds between two tries to reach an agent: a returning agent hears of steps within a second, and a try costs a
 system call."""
 _WAITING_SECONDS = 5.0
 """Seconds between two tries while another process of the task reports; a process that begins to train does not wait."""
+
+
+class _Waiting(NamedTuple):
+    """Report that waits for the agent."""
+
+    message: bytes
+    steps: int
+    """Number of steps that are lost if it is dropped."""
 
 
 class ProfileHandler(Protocol):
@@ -53,8 +62,7 @@ class Reporter:
         """Reason why the agent refuses the reports of this process; None while it takes them."""
         self._changed = threading.Condition()
         """Lock of the following five attributes, and signal of their changes and of the closing."""
-        self._reports: deque[bytes] = deque()
-        """Serialised messages (`TaskReport`)."""
+        self._reports: deque[_Waiting] = deque()
         self._is_sending = False
         """True while the thread sends a report that was queued."""
         self._lost = 0
@@ -75,11 +83,13 @@ class Reporter:
     def send(self, report: ProbeReport) -> None:
         """Queue a report; a full queue drops its oldest. Never blocks."""
         with self._changed:
-            message = wire.serialised(self._identity, report)
             if report.status is not None:
                 self._probe = report.status
-            self._trains = self._trains or bool(report.steps or report.workers or report.stages)
-            self._queue(message)
+            self._make_room()
+            if report.steps or report.workers or report.stages:
+                self._trains = True
+                report, self._lost = report._replace(lost=report.lost + self._lost), 0
+            self._queue(_Waiting(wire.serialised(self._identity, report), _steps_in(report)))
 
     def settle(self, timeout: float) -> None:
         """Wait until nothing is queued, for at most `timeout` seconds."""
@@ -93,13 +103,14 @@ class Reporter:
             self._changed.notify_all()
         self._thread.join(timeout)
 
-    def _queue(self, message: bytes) -> None:
+    def _make_room(self) -> None:
         while len(self._reports) >= self._capacity:
-            self._lost += wire.steps_in(self._reports.popleft())
-        if self._lost and (with_lost := wire.with_lost(message, self._lost)) is not None:
-            message, self._lost = with_lost, 0
-        if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
-            self._reports.append(message)
+            self._lost += self._reports.popleft().steps
+
+    def _queue(self, report: _Waiting) -> None:
+        message = framed(report.message)
+        if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, message):
+            self._reports.append(report)
             self._changed.notify_all()
 
     def _deliver(self) -> None:
@@ -134,7 +145,7 @@ class Reporter:
         self._must_wait = False
         self._announced_training = self._trains
         # The probe's status is reported only when it changes; an earlier agent may have heard that.
-        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._announced_training)))
+        agent.sendall(framed(hello(self._identity, self._stack_signal, self._probe, self._announced_training)))
         replies = agent.makefile("rb")
         first = _next(replies)
         if first is not None and first.waits is not None:
@@ -147,17 +158,21 @@ class Reporter:
         listener = threading.Thread(target=self._listen, args=(agent, replies), name="tfscale-orders", daemon=True)
         listener.start()
         while report := self._oldest(agent):
-            try:
-                agent.sendall(framed(report))
-            except OSError:
-                with self._changed:
-                    self._reports.appendleft(report)
-                raise
+            self._send_queued(agent, report)
         if self._agent is not agent:
             return False
         # What was sent waits for the agent, also when this process has ended.
         agent.shutdown(socket.SHUT_WR)
         return True
+
+    def _send_queued(self, agent: socket.socket, report: _Waiting) -> None:
+        """Send a report that was queued. Raises OSError, and keeps it, when the agent has disconnected."""
+        try:
+            agent.sendall(framed(report.message))
+        except OSError:
+            with self._changed:
+                self._reports.appendleft(report)
+            raise
 
     def _give_way(self) -> None:
         """Wait while another process reports. Later steps of this process count as a new part."""
@@ -165,7 +180,7 @@ class Reporter:
             self._must_wait, self._trains = True, False
             self._identity = self._identity.begun()
 
-    def _oldest(self, agent: socket.socket) -> bytes | None:
+    def _oldest(self, agent: socket.socket) -> _Waiting | None:
         """Wait for the next report and return it; None at the end, or when the agent has disconnected."""
         with self._changed:
             self._is_sending = False
@@ -181,7 +196,8 @@ class Reporter:
             with self._changed:
                 # An agent that comes later has not asked for it.
                 if self._agent is agent:
-                    self._queue(wire.profile_report(report))
+                    self._make_room()
+                    self._queue(_Waiting(wire.profile_report(report), 0))
 
         try:
             with suppress(OSError, FramingError, WireError), replies:
@@ -197,6 +213,11 @@ class Reporter:
                 if self._agent is agent:
                     self._agent = None
                 self._changed.notify_all()
+
+
+def _steps_in(report: ProbeReport) -> int:
+    own = len(report.steps) + report.lost
+    return own + sum(len(measured.steps) + measured.lost for measured in report.workers)
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:

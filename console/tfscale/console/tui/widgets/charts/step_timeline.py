@@ -64,7 +64,7 @@ def timeline(aligned: TaskSteps) -> StepLayout:
     return StepLayout(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
 
 
-class StepBars(ScrollView, can_focus=True):
+class StepBars(ScrollView, can_focus=True, inherit_bindings=False):
     """One row a task, below a line with the steps' numbers. Only visible rows are drawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -55,8 +55,9 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
     facts = [("subject", entry.subject), ("kind", entry.kind.replace("_", " "))]
     if diagnosis is not None:
         lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
+        before = "before " if diagnosis.began_earlier else ""
         over = "" if lasted is None else f", over after {elapsed(lasted)}"
-        facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
+        facts += [("severity", diagnosis.severity), ("since", f"{before}{clock(diagnosis.begin)}{over}")]
         items = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
         facts += [(name.replace("_", " "), _formatted(name, value)) for name, value in items]
         several = {"together": diagnosis.together, "remedies": tuple(map(str, diagnosis.remedies))}

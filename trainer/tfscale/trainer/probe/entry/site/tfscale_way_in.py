@@ -40,6 +40,15 @@ def _attach(module: str) -> None:
     attach(module)
 
 
+def _tell(error: Exception) -> None:
+    """Tell the agent that the probe could not start."""
+    try:
+        from tfscale.trainer.probe.entry.door import tell
+    except Exception:  # the installation lacks that, too; the log has the reason
+        return
+    tell(error)
+
+
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the error that ends the script, and its line of advice, if any."""
     if issubclass(kind, KeyboardInterrupt):
@@ -100,9 +109,13 @@ def _enter() -> None:
     os.putenv = _put  # type: ignore[assignment]  # os.fsdecode takes paths, too
     sys.excepthook = _show
     sys.meta_path.insert(0, _Portions)
-    from tfscale.trainer.probe.entry.imports import after_import
-
-    after_import(_attach)
+    try:
+        from tfscale.trainer.probe.entry.imports import after_import
+    except ImportError as error:
+        # The script's own sitecustomize, which runs after this one, must not be lost with the probe.
+        print(f"tfscale: the probe could not start, the script goes on without it: {error!r}", file=sys.stderr)
+        return
+    after_import(_attach, _tell)
 
 
 _enter()
