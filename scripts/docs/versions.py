@@ -1,119 +1,133 @@
-"""Run programs of every strategy with other versions of Python, TensorFlow and Keras, or only look for private names.
+"""Run eight programs in environments of other versions, stock and under agents, and write what differs into a page.
 
-    .venv/bin/python scripts/docs/versions.py PYTHON ...
-    .venv/bin/python scripts/docs/versions.py --names VERSION|PYTHON ...
+Each environment (environments.py) is a virtual environment without tfscale, made from PyPI the first time and kept:
+agents and console run from .venv, and give the probe to the tasks by path. A program must end as stock does, with the
+same numbers and output, each of its steps must be measured, and a worker that is slowed in its input must be named, it
+alone.
 
-Each PYTHON is an interpreter with TensorFlow, tf_keras and TensorBoard, without tfscale: agents and console run from
-.venv, and give the probe to the tasks by path. Prints a row of docs/reference/compat.md's table of versions for each.
-
-    python3.12 -m venv /tmp/312-220 && /tmp/312-220/bin/pip install 'tensorflow==2.20.*' 'tf_keras==2.20.*' tensorboard
-    .venv/bin/python scripts/docs/versions.py /tmp/312-220/bin/python
-
-With --names nothing is trained: TensorFlow, Keras and tf_keras are asked for every name in trainer/tf_internals.py, and
-what they lack is printed. A VERSION such as 2.20 is installed into a temporary environment, which borrows all other
-packages from the interpreter that runs this script.
-
-Exit 1 where a program failed or a name is missing.
+Exit 1 where a program differs; a nightly's fault may be its own, and is only printed.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from environments import ENVIRONMENTS, Environment, made
+from example_programs import PROGRAMS, check, run
+from table_command import cut, table_parser, table_row
+from user_programs.program_kinds import judge, programs
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "harness"))
-
-from example_programs import KERAS, PROGRAMS, Program, check, run  # noqa: E402
-
-NAMES = (
-    "mirrored_fit",
-    "central_storage_fit",
-    "multi_worker_fit",
-    "multi_worker_custom_loop",
-    "parameter_server_fit",
-    "parameter_server_custom_loop",
-)
-CHOSEN = [program for program in PROGRAMS if program.name in NAMES]
-VERSIONS = """
-import importlib.metadata, platform
-print(platform.python_version(), *map(importlib.metadata.version, ("tensorflow", "keras", "tf_keras")))
+PAGE = ROOT / "docs" / "reference" / "versions.md"
+KEPT = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "tfscale-versions"
+EIGHT = {
+    "fit": "workers_fit.fit_with_a_slow_reader",
+    "custom loop": "workers_loop.slow_reader_of_a_data_set",
+    "parameter server": "parameter_server_fit",
+    "mirrored": "strategies.fit_mirrored",
+    "own loader": "inputs.fit_own_sequence",
+    "save and load": "saving.loaded_with_its_optimizer",
+    "evaluate, predict": "workers_fit.evaluated_and_predicted_on_two_workers",
+    "tf_keras": "workers_fit.fit_with_a_slow_reader",
+}
+"""Programs by the heads of their columns: small ones of tests/e2e/programs/kinds, and one of examples/."""
+HEADS = ("environment", "Python", "TensorFlow", "Keras", "protobuf", "NumPy", "names", *EIGHT, "date")
+_LONGEST = 160
+"""Characters of a fault in the table: a longer one makes its row unreadable, and is printed whole."""
+_VERSIONS = """
+import platform
+from importlib.metadata import distributions
+found = {each.metadata["Name"].lower().replace("_", "-"): each.version for each in distributions()}
+names = [("tensorflow", "tensorflow-cpu", "tf-nightly"), ("keras", "keras-nightly"), ("protobuf",), ("numpy",)]
+print(platform.python_version(), *(next((found[name] for name in each if name in found), "-") for each in names))
 """
-NAMES_OF = """
-import importlib.metadata, platform
-from tfscale.trainer.tf_internals import faults, inventory
-found = [f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "keras", "tf_keras")]
-names = sum(len(feature.names) for feature in inventory())
-print(f"Python {platform.python_version()}, {', '.join(found)}: {names} names, {len(faults())} features missing")
-print(*faults(), sep="\\n", end="\\n" * bool(faults()))
-"""
+_NAMES = "from tfscale.trainer.tf_internals import faults; print(*faults(), sep='; ')"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("python", nargs="+")
-    parser.add_argument("--names", action="store_true", help="look for the private names alone")
+    """Run the chosen environments; return 1 if there was a fault in one that is no nightly."""
+    parser = table_parser(__doc__, "environments")
+    parser.add_argument("--program", action="append", choices=EIGHT, help="only this program; may be repeated")
+    parser.add_argument("--look", action="store_true", help="run no program: only look for the private names")
+    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FOLDER", help=f"of the environments ({KEPT})")
     chosen = parser.parse_args()
-    if chosen.names:
-        return 0 if False not in [has_names(version) for version in chosen.python] else 1
-    pythons = map(Path, chosen.python)
-    print("| Python | TensorFlow | Keras |", " | ".join(f"`{name}`" for name in NAMES), "|")
-    print("| --- " * (3 + len(NAMES)) + "|", flush=True)
-    passed = [row(python.absolute(), keras, place) for python in pythons for place, keras in enumerate(KERAS)]
-    return 0 if all(passed) else 1
+    if chosen.list:
+        print(*ENVIRONMENTS, sep="\n")
+        return 0
+    selected = [] if chosen.look else chosen.program or [*EIGHT]
+    own, nightlies = [], []
+    for name in chosen.names or ENVIRONMENTS:
+        faults = _run(name, selected, chosen.kept)
+        (nightlies if ENVIRONMENTS[name].is_nightly else own).extend(f"{name}: {fault}" for fault in faults)
+    print(*own, *(f"{fault} (a nightly: not counted)" for fault in nightlies), sep="\n", file=sys.stderr)
+    return 1 if own else 0
 
 
-def has_names(python: str) -> bool:
-    """Print what the TensorFlow of an interpreter, or of this version, lacks."""
-    if Path(python).exists():
-        return asked_for_names(Path(python).absolute())
-    with tempfile.TemporaryDirectory() as folder:
-        return asked_for_names(installed(python, Path(folder)))
+def _run(name: str, selected: Sequence[str], kept: Path) -> list[str]:
+    """Run an environment's programs, write its row into the page, and return the faults."""
+    environment = ENVIRONMENTS[name]
+    try:
+        python = str(made(name, kept))
+        versions = _asked(python, _VERSIONS).split()
+        lacking = _asked(python, _NAMES)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return [f"was not made: {error}"]
+    cells = dict(zip(HEADS[1:6], versions, strict=True)) | {"names": lacking or "all"}
+    faults = [lacking] if lacking else []
+    for head in selected:
+        found = ["; ".join(_judged(head, environment, python))] if _can_run(head, environment) else []
+        cells[head] = (found[0] or "as stock") if found else "-"
+        faults += [f"{head}: {each}" for each in found if each]
+        print(f"{name}: {head}: {cells[head]}", flush=True)
+    _write(name, cells)
+    return faults
 
 
-def installed(version: str, folder: Path) -> Path:
-    """Return an interpreter in `folder` with this version of TensorFlow and tf_keras, and else our own packages."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
-    packages = (f"tensorflow=={version}.*", f"tf_keras=={version}.*")
-    options = ("--disable-pip-version-check", "--quiet", "--no-deps")
-    subprocess.run([python, "-m", "pip", "install", *options, *packages], check=True)
-    own = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    borrowed = [path for path in sys.path if path.endswith("site-packages")]
-    (Path(own) / "borrowed.pth").write_text("\n".join(borrowed))
-    return python
+def _can_run(head: str, environment: Environment) -> bool:
+    return head != "tf_keras" or any(package.startswith("tf_keras") for package in environment.packages)
 
 
-def asked_for_names(python: Path) -> bool:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("core", "trainer"))}
-    asked = subprocess.run([python, "-c", NAMES_OF], env=environment, capture_output=True, text=True, check=False)
-    print(asked.stdout if asked.returncode == 0 else asked.stderr[-2000:], end="", flush=True)
-    return asked.returncode == 0 and asked.stdout.count("\n") == 1
+def _asked(python: str, question: str) -> str:
+    """Return the last line that an environment's Python answers."""
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("core", "trainer"))}
+    asked = subprocess.run([python, "-c", question], env=variables, capture_output=True, text=True, check=True)
+    return asked.stdout.strip().rpartition("\n")[2]
 
 
-def row(python: Path, keras: str, place: int) -> bool:
-    found = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True).stdout.split()
-    cells = {program.name: cell(program, keras, python) for program in CHOSEN}
-    versions = (*found[:2], f"{keras.split()[0]} {found[2 + place]}")
-    print("|", " | ".join((*versions, *(cells[name] for name in NAMES))), "|", flush=True)
-    return set(cells.values()) == {"runs"}
-
-
-def cell(program: Program, keras: str, python: Path) -> str:
-    with tempfile.TemporaryDirectory() as folder:
+def _judged(head: str, environment: Environment, python: str) -> list[str]:
+    keras = "tf_keras" if head == "tf_keras" else environment.keras
+    with tempfile.TemporaryDirectory(prefix="tfscale-versions-") as folder:
+        program = next((program for program in programs() if str(program) == EIGHT[head]), None)
+        if program is not None:
+            # What Keras 3 needs a repair for is compared with nothing; Keras 2 does it in stock, too.
+            program = replace(program, repaired=program.repaired and keras == "keras 3")
+            return judge(program, keras, Path(folder), python)
+        example = next(program for program in PROGRAMS if program.name == EIGHT[head])
         try:
-            check(run(program, keras, Path(folder), str(python)), program, keras)
+            check(run(example, keras, Path(folder), python), example, keras)
         except AssertionError as error:
-            print(f"{python} {keras} {program.name}: {str(error)[:2000]}", file=sys.stderr)
-            return "**fails**"
-    return "runs"
+            return [str(error)]
+    return []
+
+
+def _write(name: str, cells: dict[str, str]) -> None:
+    """Put a row into the page's table; cells of programs that were not run stay."""
+    before, head, rows = PAGE.read_text().partition(table_row(*HEADS))
+    ruler, *lines = rows.strip().splitlines()
+    kept = {line.split(" | ")[0].removeprefix("| "): line.strip("| ").split(" | ") for line in lines}
+    old = dict(zip(HEADS, kept.get(name, []), strict=False))
+    row = {"environment": name, **cells, "date": time.strftime("%Y-%m-%d")}
+    kept[name] = [cut(row.get(head, old.get(head, "not run")), _LONGEST) for head in HEADS]
+    ordered = [table_row(*kept[each]) for each in ENVIRONMENTS if each in kept]
+    PAGE.write_text(before + "\n".join([head, ruler, *ordered]) + "\n")
 
 
 if __name__ == "__main__":
-    os.environ.pop("PYTHONPATH", None)
     sys.exit(main())

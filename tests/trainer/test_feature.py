@@ -44,6 +44,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
         ("tensorflow.internals:Other.method", "has no Other.method"),
         ("tensorflow.elsewhere:number", "has no number"),
         ("tensorflow.internals:Kind.method(self, second)", "has another Kind.method than (self, second)"),
+        ("tensorflow.later|tensorflow.internals:New|Kind.method(self, first)", None),
+        ("tensorflow.internals|tensorflow.later:New|Newer.method", "has no New or Newer.method"),
         ("tensorflow.internals:number(first)", "has another number than (first)"),
     ],
 )
@@ -65,7 +67,7 @@ def test_a_feature_names_its_consequence_the_version_and_the_first_name_that_is_
         tensorflow.internals:Kind.gone_too
         """,
     )
-    assert feature.fault() == "steps not split: TensorFlow 2.99 has no Kind.gone"
+    assert feature.fault() == "steps not split: TensorFlow 2.99 has no Kind.gone; install TensorFlow 2.21"
     assert feature["Kind.method"].owner is Kind
     assert Feature("nothing", "tensorflow.internals:Kind.method(self)").fault() is None
 

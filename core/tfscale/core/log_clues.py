@@ -17,6 +17,8 @@ UNTRAINED = "nothing was trained: "
 """Begin of the probe's note about a script that has ended well without a step for a known reason."""
 UNMEASURED = "not measured: "
 """Begin of the agent's note about a second process that trains and does not report."""
+UNFIT = "does not fit: "
+"""Begin of the probe's note about a hook or a repair that does not fit this TensorFlow or Keras."""
 PEER = "peer_died"
 """Kind of a clue that the program ended because a peer had ended: a trace of the reason, not the reason."""
 

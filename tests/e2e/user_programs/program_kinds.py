@@ -99,9 +99,9 @@ def programs() -> list[Program]:
     return found
 
 
-def run_stock(program: Program, keras: str, folder: Path) -> Outcome:
+def run_stock(program: Program, keras: str, folder: Path, python: str = sys.executable) -> Outcome:
     """Run it without tfscale."""
-    variables = _variables(keras)
+    variables = _variables(keras, python)
     addresses = free_addresses(program.workers)
     cluster = {"worker": [next(addresses) for _ in range(program.workers)]}
     processes = []
@@ -110,19 +110,28 @@ def run_stock(program: Program, keras: str, folder: Path) -> Outcome:
         own = {"TF_CONFIG": json.dumps(place)} if program.workers > 1 else {}
         with (folder / f"{index}.out").open("wb") as out:
             processes.append(
-                subprocess.Popen(_command(program), cwd=_work(folder), env=variables | own, stdout=out, stderr=out)
+                subprocess.Popen(
+                    _command(program, python), cwd=_work(folder), env=variables | own, stdout=out, stderr=out
+                )
             )
     exits = [_ended(process) for process in processes]
     return _outcome(folder, exits, [(folder / f"{index}.out") for index in range(program.workers)])
 
 
-def run_watched(program: Program, keras: str, folder: Path, more: Mapping[str, str] | None = None) -> Watched:
+def run_watched(
+    program: Program,
+    keras: str,
+    folder: Path,
+    more: Mapping[str, str] | None = None,
+    *,
+    python: str = sys.executable,
+) -> Watched:
     """Run it under agents, of which a console records what they tell."""
     cluster, out = _cluster_file(folder, program.workers), folder / "run.jsonl"
-    variables = _variables(keras) | (more or {})
+    variables = _variables(keras, python) | (more or {})
     with (folder / "agents").open("wb") as said:
         agents = [
-            start_agent(folder, cluster, index, _command(program), variables, said=said.fileno())
+            start_agent(folder, cluster, index, _command(program, python), variables, said=said.fileno())
             for index in range(program.workers)
         ]
         try:
@@ -156,19 +165,22 @@ def faults(program: Program, stock: Outcome, watched: Watched) -> Iterator[str]:
     yield from (f"named, though nobody is slow: {each['sentence']}" for each in _named(watched.recording))
 
 
-def judge(program: Program, keras: str, folder: Path) -> list[str]:
-    """Run it stock, under agents and, if it is declared, with a slowed worker; return what was not as it should be."""
+def judge(program: Program, keras: str, folder: Path, python: str = sys.executable) -> list[str]:
+    """Run it stock, under agents and, if it is declared, with a slowed worker; return what was not as it should be.
+
+    `python` may be that of another environment: agents and console run in this one.
+    """
     stock, ours, slow = (folder / part for part in ("stock", "ours", "slow"))
     for each in (stock, ours, slow):
         each.mkdir()
     with ThreadPoolExecutor(1) as beside:
-        theirs = beside.submit(run_stock, program, keras, stock)
+        theirs = beside.submit(run_stock, program, keras, stock, python)
         if program.workers > 1:
             theirs.result()  # Beside it two workers would be slowed, one of them perhaps more than the other.
-        watched = run_watched(program, keras, ours)
+        watched = run_watched(program, keras, ours, python=python)
     found = [*faults(program, theirs.result(), watched)]
     if program.slow is not None:
-        found += slow_faults(program, run_watched(program, keras, slow, SLOW))
+        found += slow_faults(program, run_watched(program, keras, slow, SLOW, python=python))
     return found
 
 
@@ -234,13 +246,13 @@ def _short(results: list[dict[str, Any]]) -> str:
     return ", ".join(f"{number:.5g}" for number in _numbers(results)[:4])
 
 
-def _variables(keras: str) -> dict[str, str]:
-    places = os.pathsep.join(sys.path)
+def _variables(keras: str, python: str) -> dict[str, str]:
+    places = os.pathsep.join(sys.path) if python == sys.executable else ""
     return os.environ | ENVIRONMENT | KERAS.get(keras, {}) | {"PYTHONPATH": places, "PYTHONUNBUFFERED": "1"}
 
 
-def _command(program: Program) -> list[str | Path]:
-    return [sys.executable, KINDS / f"{program.file}.py", program.name]
+def _command(program: Program, python: str) -> list[str | Path]:
+    return [python, KINDS / f"{program.file}.py", program.name]
 
 
 def _work(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +33,14 @@ def test_a_module_is_attached_to_once_it_has_run() -> None:
     assert attached == [(NAMES[0], 1)]
     importlib.import_module(NAMES[1])
     assert attached == [(NAMES[0], 1), (NAMES[1], 1)]
+
+
+def test_a_question_where_a_module_is_does_not_count_as_its_import() -> None:
+    attached: list[str] = []
+    imports.after_import(attached.append)
+    assert importlib.util.find_spec(NAMES[1]) is not None
+    importlib.import_module(NAMES[1])
+    assert attached == [*NAMES]
 
 
 def test_a_probe_that_cannot_start_stops_no_import(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,12 +28,12 @@ def test_a_missing_name_disables_its_hook_alone(tmp_path: Path) -> None:
     probe = [frame["probe"] for frame in frames if frame["probe"]][-1]
     assert probe["state"] == "measuring" and probe["strategy"] == "MirroredStrategy"
     checkpoints, mirrored, multi_worker = sorted(probe["warnings"])
-    assert checkpoints.startswith("checkpoints not shown: TensorFlow ")
-    assert checkpoints.endswith(" has no TrackableSaver.restore")
-    assert mirrored.startswith("steps of MirroredStrategy not split: TensorFlow ")
+    assert checkpoints.startswith("does not fit: checkpoints not shown: TensorFlow ")
+    assert " has no TrackableSaver.restore; install TensorFlow " in checkpoints
+    assert mirrored.startswith("does not fit: steps of MirroredStrategy not split: TensorFlow ")
     assert " has another MirroredExtended._batch_reduce_to than (" in mirrored
     # It inherits the method.
-    assert multi_worker.startswith("steps of MultiWorkerMirroredStrategy not split: ")
+    assert multi_worker.startswith("does not fit: steps of MultiWorkerMirroredStrategy not split: ")
     batches = [batch for frame in frames for batch in frame["steps"] if batch["subject"] == "worker:0"]
     assert [number for batch in batches for number in batch["sequence"]] == list(range(16))
     assert all(batch["input"] and not batch["reduce"] for batch in batches)
@@ -70,5 +70,37 @@ print(*[report.status.warnings[0] for report in reports if report.status][:1])
 def test_a_probe_that_cannot_measure_steps_reports_why() -> None:
     command = [sys.executable, "-c", WITHOUT_RUNS]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-    assert ran.stdout.startswith("steps not measured: TensorFlow ")
-    assert ran.stdout.endswith(" has another StrategyBase.run than (self, fn)\n")
+    assert ran.stdout.startswith("does not fit: steps not measured: TensorFlow ")
+    assert ran.stdout.endswith(" has another StrategyBase.run than (self, fn); install TensorFlow 2.21\n")
+
+
+RAISING = """
+import types
+import tensorflow
+from tensorflow.python.distribute import distribute_lib
+from tfscale.trainer.compat import repairs
+from tfscale.trainer.probe.entry.attach import attach, probe
+from tfscale.trainer.probe.hooks import tpu_hooks
+
+def fail(*_, **__):
+    raise RuntimeError("broken on purpose")
+
+repairs.repair = tpu_hooks.install = fail
+reports = []
+probe().report_to(lambda: types.SimpleNamespace(refused=None, send=reports.append, close=lambda _: None))
+attach("tensorflow")
+probe().flush()
+status = [report.status for report in reports if report.status][-1]
+print(status.state, status.message, *status.warnings, sep="\\n")
+print(hasattr(distribute_lib.StrategyBase.run, "__wrapped__"))
+"""
+
+
+def test_a_repair_that_raises_is_told_and_a_hook_that_raises_ends_the_measuring() -> None:
+    ran = subprocess.run([sys.executable, "-c", RAISING], capture_output=True, text=True, timeout=240, check=True)
+    assert ran.stdout.splitlines() == [
+        "disabled",
+        "the probe failed and measures no more: RuntimeError('broken on purpose')",
+        "does not fit: the repairs of tensorflow failed: RuntimeError('broken on purpose')",
+        "False",
+    ]

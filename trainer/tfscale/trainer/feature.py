@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dis
-import functools
 import importlib
 import inspect
 import re
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-_LIBRARIES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}
+_LIBRARIES = {
+    "tensorflow": ("TensorFlow", "2.21"),
+    "keras": ("Keras", "3.15"),
+    "tf_keras": ("tf_keras", "2.21"),
+}
+"""Name of each library, and its newest release that has every name: what a fault's line says to install."""
 
 
 class Absent:
@@ -20,7 +25,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Private name: `path` leads from a module to an attribute, `parameters` are the needed ones, in this order."""
+    """Private name: `path` leads from a module to an attribute, `parameters` are those relied upon, in this order.
+
+    Modules and classes that have other names in other versions are written with `|`, as in
+    `old.module|new.module:Old|New.attribute`; the first that is there counts.
+    """
 
     module: str
     path: str
@@ -29,7 +38,7 @@ class Name:
     @classmethod
     def parse(cls, text: str) -> Name:
         """Read `module:path` or `module:path(parameter, parameter)`. Raises ValueError for anything else."""
-        match = re.fullmatch(r"([\w.]+):([\w.]+)(?:\((.*)\))?", text)
+        match = re.fullmatch(r"([\w.|]+):([\w.|]+)(?:\((.*)\))?", text)
         if match is None:
             raise ValueError(f"{text!r} is no private name: write module:path(parameters)")
         module, path, parameters = match.groups()
@@ -50,19 +59,26 @@ class Name:
         """Return the difference of this name in the installed library, None if it is as expected."""
         owner, attribute = self.owner, self.attribute
         if owner is Absent or not (hasattr(owner, attribute) or _is_set_by_method(owner, attribute)):
-            return f"has no {self.path}"
+            return f"has no {self.path.replace('|', ' or ')}"
         if self.parameters and _parameters(getattr(owner, attribute), len(self.parameters)) != self.parameters:
-            return f"has another {self.path} than ({', '.join(self.parameters)})"
+            return f"has another {self.path.replace('|', ' or ')} than ({', '.join(self.parameters)})"
         return None
 
 
 def find(text: str) -> Any:
     """Return the module, class or function of `module` or `module:path`, Absent where there is none."""
     module, _, path = text.partition(":")
+    owner = next(filter(None, map(_imported, module.split("|"))), Absent)
+    for alternatives in path.split(".") if path else ():
+        owner = next((getattr(owner, name) for name in alternatives.split("|") if hasattr(owner, name)), Absent)
+    return owner
+
+
+def _imported(module: str) -> ModuleType | None:
     try:
-        return functools.reduce(getattr, path.split(".") if path else [], importlib.import_module(module))
-    except (ImportError, AttributeError):
-        return Absent
+        return importlib.import_module(module)
+    except ImportError:
+        return None
 
 
 def _is_set_by_method(owner: Any, attribute: str) -> bool:
@@ -87,24 +103,37 @@ def _parameters(function: Any, count: int) -> tuple[str, ...]:
 class Feature:
     """One hook or repair: the names that it needs, and the consequence of their absence as the console shows it.
 
-    Names are written one a line, as `Name.parse` reads them.
+    Names are written one a line, as `Name.parse` reads them. `symptom` is a part of the error that ends a script for
+    want of the repair.
     """
 
-    def __init__(self, consequence: str, names: str) -> None:
+    def __init__(self, consequence: str, names: str, symptom: str = "") -> None:
         self.consequence = consequence
+        self.symptom = symptom
         self.names = tuple(map(Name.parse, filter(None, map(str.strip, names.splitlines()))))
 
     def __getitem__(self, path: str) -> Name:
         return next(name for name in self.names if name.path == path)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules by whose import the feature becomes due, one in each version; TensorFlow's own are one."""
+        modules = self.names[0].module
+        return ("tensorflow",) if modules.startswith("tensorflow.") else tuple(modules.split("|"))
+
     def fault(self) -> str | None:
         """Return why the feature cannot be used, in one line, None where all its names are as expected."""
         for name in self.names:
             if (fault := name.fault()) is not None:
-                return f"{self.consequence}: {_library(name)} {fault}"
+                library, version, known = _library(name)
+                return f"{self.consequence}: {f'{library} {version}'.rstrip()} {fault}; install {library} {known}"
         return None
 
 
-def _library(name: Name) -> str:
+def _library(name: Name) -> tuple[str, str, str]:
+    """Return the name of a name's library, its version where that is known, and the version to install."""
     root = name.module.partition(".")[0]
-    return f"{_LIBRARIES[root]} {getattr(sys.modules.get(root), '__version__', '')}".rstrip()
+    library, known = _LIBRARIES[root]
+    # While Keras is being imported its package has no version yet.
+    version = getattr(sys.modules.get(root), "__version__", None) or find(f"{root}.src.version:__version__")
+    return library, version if isinstance(version, str) else "", known

@@ -3,16 +3,35 @@
 A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place: a
 TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
 `tensorflow.python`, `tensorflow.core`, `keras.src` or `tf_keras.src`, or uses an attribute with an underscore that is
-not listed here (`tests/trainer/test_tf_internals.py`). `scripts/docs/versions.py --names` asks other versions for the
-list.
+not listed here (`tests/trainer/test_tf_internals.py`). `scripts/versions --look` asks other versions for the list.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.trainer.feature import Feature, find
+
+KERAS_2 = ("tf_keras.src", "keras.src", "keras")
+"""Packages that hold Keras 2: tf_keras, Keras 2.13 to 2.15, and Keras 2.12. Those of Keras 3 have the same names."""
+
+
+class _FeatureOfKeras2(Feature):
+    """Feature of Keras 2 in one of its packages."""
+
+    def __init__(self, package: str, consequence: str, names: str) -> None:
+        super().__init__(consequence, names)
+        self.package = package
+
+
+def _in_keras_2(consequence: str, names: str) -> tuple[Feature, ...]:
+    """Return a feature for each package of Keras 2, which replaces KERAS in the names."""
+    return tuple(_FeatureOfKeras2(package, consequence, names.replace("KERAS", package)) for package in KERAS_2)
+
 
 # --- TensorFlow: the probe -------------------------------------------------------------------------------------------
 
@@ -206,18 +225,18 @@ OPTIMIZER = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.iterations
     """,
 )
-OPTIMIZER_TF_KERAS = Feature(
+OPTIMIZER_KERAS_2 = _in_keras_2(
     "steps without a strategy not measured",
     """
-    tf_keras.src.optimizers.optimizer:Optimizer.apply_gradients(self, grads_and_vars)
-    tf_keras.src.optimizers.optimizer:Optimizer.iterations
+    KERAS.optimizers.optimizer:Optimizer.apply_gradients(self, grads_and_vars)
+    KERAS.optimizers.optimizer:Optimizer.iterations
     """,
 )
-OPTIMIZER_LEGACY = Feature(
+LEGACY_OPTIMIZER_KERAS_2 = _in_keras_2(
     "steps without a strategy not measured",
     """
-    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients(self, grads_and_vars)
-    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.iterations
+    KERAS.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients(self, grads_and_vars)
+    KERAS.optimizers.legacy.optimizer_v2:OptimizerV2.iterations
     """,
 )
 CALLBACKS = Feature(
@@ -229,13 +248,13 @@ CALLBACKS = Feature(
     keras.src.callbacks.callback_list:CallbackList.model
     """,
 )
-CALLBACKS_TF_KERAS = Feature(
+CALLBACKS_KERAS_2 = _in_keras_2(
     "epoch and loss not shown",
     """
-    tf_keras.src.callbacks:CallbackList.on_epoch_begin(self, epoch)
-    tf_keras.src.callbacks:CallbackList.on_train_batch_end(self, batch, logs)
-    tf_keras.src.callbacks:CallbackList.on_train_end(self)
-    tf_keras.src.callbacks:CallbackList.model
+    KERAS.callbacks:CallbackList.on_epoch_begin(self, epoch)
+    KERAS.callbacks:CallbackList.on_train_batch_end(self, batch, logs)
+    KERAS.callbacks:CallbackList.on_train_end(self)
+    KERAS.callbacks:CallbackList.model
     """,
 )
 _MODEL = "evaluate predict save save_weights load_weights export"
@@ -243,10 +262,14 @@ MODEL = Feature(
     "evaluations and saved models not shown",
     "\n".join(f"keras.src.models.model:Model.{name}(self)" for name in _MODEL.split()),
 )
-MODEL_TF_KERAS = Feature(
+MODEL_KERAS_2 = _in_keras_2(
     "evaluations and saved models not shown",
-    "\n".join(f"tf_keras.src.engine.training:Model.{name}(self)" for name in _MODEL.split()),
+    "\n".join(f"KERAS.engine.training:Model.{name}(self)" for name in _MODEL.split()),
 )
+
+_CORE = "keras.src.backend.tensorflow.core|keras.src.backend.tensorflow.ops.core"
+_TRAINER = "keras.src.backend.tensorflow.trainer:TensorFlowTrainer|Trainer"
+"""Places that have other names since Keras 3.16."""
 
 # --- Repairs ---------------------------------------------------------------------------------------------------------
 
@@ -289,7 +312,8 @@ EXPORTS = Feature(
 )
 EXPORT_ARCHIVE = Feature(
     "models that all workers export to one path not repaired",
-    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out(self, filepath)",
+    "keras.src.export.saved_model_export_archive"
+    ":SavedModelExportArchive|BaseSavedModelExportArchive.write_out(self, filepath)",
 )
 MADE_FOLDERS = Feature(
     "folders that all workers make at once not repaired",
@@ -342,16 +366,17 @@ RECONNECTION = Feature(
 )
 SYMBOLIC_BUILD = Feature(
     "fit of Keras under MultiWorkerMirroredStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    f"""
+    {_TRAINER}._maybe_symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._distribute_strategy
     keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset
     keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
     keras.src.backend.tensorflow.trainer:tree.map_structure
     keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter.generator
     tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
+    symptom="Attempt to convert a value (PerReplica",
 )
 REPLICA_METRICS = Feature(
     "metrics of Keras under MultiWorkerMirroredStrategy not repaired",
@@ -360,29 +385,30 @@ REPLICA_METRICS = Feature(
     keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
     keras.src.backend.tensorflow.trainer:tree.map_structure
     """,
+    symptom="Invalid reduction dimension 0",
 )
 SHARDED_PREDICT = Feature(
     "predict of Keras under MultiWorkerMirroredStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
+    f"""
+    {_TRAINER}.predict(self, x)
     keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
     """,
 )
 EXECUTIONS = Feature(
     "steps_per_execution of Keras under a strategy not repaired",
-    """
+    f"""
     keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
     keras.src.backend.tensorflow.trainer:TFEpochIterator._steps_seen
     keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    {_TRAINER}._make_function(self, step_function)
+    {_TRAINER}._autoconvert_optionals(self, step_func)
+    {_TRAINER}._distribute_strategy
     keras.src.backend.tensorflow.trainer:reduce_per_replica(values, strategy, reduction)
     """,
 )
 KERAS_ON_SERVERS = Feature(
     "Keras under ParameterServerStrategy not repaired",
-    """
+    f"""
     keras.src.backend.tensorflow.trainer:TFEpochIterator.__init__(self, distribute_strategy)
     keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
     keras.src.backend.tensorflow.trainer:TFEpochIterator.tf_sync(self)
@@ -391,17 +417,17 @@ KERAS_ON_SERVERS = Feature(
     keras.src.backend.tensorflow.trainer:TFEpochIterator._current_iterator
     keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
     keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.distribute_strategy
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._get_metrics_result_or_logs(self, logs)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.fit(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.evaluate(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
-    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict_on_batch(self, x)
+    {_TRAINER}.distribute_strategy
+    {_TRAINER}._distribute_strategy
+    {_TRAINER}._maybe_symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._symbolic_build(self, iterator, data_batch)
+    {_TRAINER}._make_function(self, step_function)
+    {_TRAINER}._autoconvert_optionals(self, step_func)
+    {_TRAINER}._get_metrics_result_or_logs(self, logs)
+    {_TRAINER}.fit(self, x)
+    {_TRAINER}.evaluate(self, x)
+    {_TRAINER}.predict(self, x)
+    {_TRAINER}.predict_on_batch(self, x)
     keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter.num_batches
     keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter._dataset
     tensorflow.python.distribute.coordinator.cluster_coordinator:ClusterCoordinator._cluster
@@ -423,20 +449,21 @@ KERAS_ON_SERVERS = Feature(
     tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset(strategy, dataset)
     tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
+    symptom="create_per_worker_dataset",
 )
 ATOMIC_VARIABLES = Feature(
     "assign_add of Keras under ParameterServerStrategy and CentralStorageStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
-    keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)
-    keras.src.backend.tensorflow.core:Variable._value
+    f"""
+    {_CORE}:Variable.assign_add(self, value)
+    {_CORE}:Variable.assign_sub(self, value)
+    {_CORE}:Variable._value
     """,
 )
 CENTRAL_STATES = Feature(
     "BatchNormalization and Dropout of Keras under CentralStorageStrategy not repaired",
-    """
-    keras.src.backend.tensorflow.core:Variable._map_aggregation(self, aggregation)
-    keras.src.backend.tensorflow.core:Variable._dtype
+    f"""
+    {_CORE}:Variable._map_aggregation(self, aggregation)
+    {_CORE}:Variable._dtype
     """,
 )
 OPTIMIZER_BUILD = Feature(
@@ -447,6 +474,7 @@ OPTIMIZER_BUILD = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.build(self, variables)
     keras.src.optimizers.base_optimizer:BaseOptimizer.built
     """,
+    symptom="You must feed a value for placeholder tensor",
 )
 OPTIMIZER_UPDATES = Feature(
     "use_ema, gradient_accumulation_steps and clipping of Keras under strategies not repaired",
@@ -464,6 +492,7 @@ OPTIMIZER_UPDATES = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer._trainable_variables
     keras.src.optimizers.base_optimizer:BaseOptimizer._iterations
     """,
+    symptom="`merge_call` called while defining a new graph",
 )
 LOSS_SCALE = Feature(
     "LossScaleOptimizer of Keras not repaired",
@@ -473,23 +502,23 @@ LOSS_SCALE = Feature(
     keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
     """,
 )
-LEGACY_LOGS = Feature(
-    "logs of tf_keras under MultiWorkerMirroredStrategy not repaired",
+LOGS_KERAS_2 = _in_keras_2(
+    "logs of Keras 2 under MultiWorkerMirroredStrategy not repaired",
     """
-    tf_keras.src.engine.training:reduce_per_replica(values, strategy, reduction)
-    tf_keras.src.engine.training:_collective_all_reduce_multi_worker(strategy)
-    tf_keras.src.engine.training:Model.get_metrics_result(self)
+    KERAS.engine.training:reduce_per_replica(values, strategy, reduction)
+    KERAS.engine.training:_collective_all_reduce_multi_worker(strategy)
+    KERAS.engine.training:Model.get_metrics_result(self)
     """,
 )
-LEGACY_DATASETS = Feature(
+DATASETS_KERAS_2 = _in_keras_2(
     "distributed data sets without steps_per_epoch not repaired",
     """
-    tf_keras.src.engine.data_adapter:DatasetAdapter._validate_args(self, y, sample_weights, steps)
-    tf_keras.src.engine.data_adapter:DatasetAdapter.get_size(self)
-    tf_keras.src.engine.data_adapter:DatasetAdapter.should_recreate_iterator(self)
-    tf_keras.src.engine.data_adapter:DatasetAdapter._user_steps
-    tf_keras.src.engine.data_adapter:DatasetAdapter._dataset
-    tf_keras.src.engine.data_adapter:_is_distributed_dataset(ds)
+    KERAS.engine.data_adapter:DatasetAdapter._validate_args(self, y, sample_weights, steps)
+    KERAS.engine.data_adapter:DatasetAdapter.get_size(self)
+    KERAS.engine.data_adapter:DatasetAdapter.should_recreate_iterator(self)
+    KERAS.engine.data_adapter:DatasetAdapter._user_steps
+    KERAS.engine.data_adapter:DatasetAdapter._dataset
+    KERAS.engine.data_adapter:_is_distributed_dataset(ds)
     tensorflow.python.distribute.input_lib:DistributedDataset._built
     """,
 )
@@ -530,12 +559,48 @@ INDEPENDENT = "_independent_side_effects"
 """Attribute of ops that `AutomaticControlDependencies.run_independently` sets."""
 
 
-def inventory() -> Iterator[Feature]:
-    """Return all features, each with the names that it needs."""
+def keras_trainer() -> Any:
+    """Return the class of Keras 3 that trains with TensorFlow."""
+    return find(_TRAINER)
+
+
+def _all() -> Iterator[Feature]:
     for value in globals().values():
         if isinstance(value, Feature):
             yield value
+        elif isinstance(value, tuple):
+            yield from (each for each in value if isinstance(each, Feature))
     yield from REDUCTIONS_OF.values()
+
+
+def inventory() -> Iterator[Feature]:
+    """Return all features of the installed libraries, each with the names that it needs."""
+    return filter(applies, _all())
+
+
+def applies(feature: Feature) -> bool:
+    """Decide whether a feature is one of the installed Keras: Keras 2 and 3 have modules of the same names."""
+    if isinstance(feature, _FeatureOfKeras2):
+        return is_keras_2(feature.package)
+    return not feature.modules[0].startswith("keras.") or not any(map(is_keras_2, ("keras.src", "keras")))
+
+
+def is_keras_2(package: str) -> bool:
+    """Return whether this package holds Keras 2, which has a folder that Keras 3 has not."""
+    return any((Path(path) / "engine").is_dir() for path in getattr(find(package), "__path__", ()))
+
+
+def never_imported(library: str) -> Iterator[Feature]:
+    """Return the features of which no module came with the import of `keras` or `tf_keras`, which imports them all.
+
+    Keras imports `keras.src.backend.tensorflow` for no other backend.
+    """
+    backend = getattr(getattr(sys.modules[library], "config", None), "backend", lambda: "tensorflow")()
+    for feature in _all():
+        belongs = all(module.startswith(f"{library}.") for module in feature.modules)
+        needed = backend == "tensorflow" or ".backend.tensorflow." not in feature.modules[0]
+        if belongs and needed and applies(feature) and sys.modules.keys().isdisjoint(feature.modules):
+            yield feature
 
 
 def faults() -> list[str]:

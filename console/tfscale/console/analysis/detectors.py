@@ -19,6 +19,7 @@ from tfscale.console.analysis.tasks.blocked import blocked
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.console.analysis.tasks.hangs import hangs
 from tfscale.console.analysis.tasks.no_first_step import no_first_step
+from tfscale.console.analysis.tasks.not_fitting import not_fitting
 from tfscale.console.analysis.tasks.not_measured import not_measured
 from tfscale.console.analysis.tasks.not_started import not_started
 from tfscale.console.analysis.tasks.not_trained import not_trained
@@ -68,6 +69,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),
     _task_rule(lambda view: not_trained(view.tasks)),
     _task_rule(lambda view: not_measured(view.tasks)),
+    _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
     _task_rule(lambda view: not_finite(view.tasks)),
     _task_rule(lambda view: empty_batches(view.tasks)),

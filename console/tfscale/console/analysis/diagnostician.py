@@ -30,9 +30,9 @@ from tfscale.core.records.probe_status import ProbeStatus
 class Diagnostician:
     """Memory of every agent's frames, in order of arrival; about once a second it returns the findings."""
 
-    def __init__(self, spec: ClusterSpec, rule: Rule | None = None, baselines: BaselineStore | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, baselines: BaselineStore | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
-        self._steps = StepGroups(self._tasks, rule or Rule())
+        self._steps = StepGroups(self._tasks, Rule())
         self._context = ClusterContext(spec, baselines)
         watched = Watched(spec, self._tasks, self._steps, self._context)
         self._detectors = tuple(make(watched) for make in DETECTORS)

@@ -151,6 +151,11 @@ KINDS = (
         gaps=_without_cost(first_step="its sentence has the probe's message, which says what to do"),
     ),
     FindingKind(
+        name="not_fitting", group=Group.PROCESS, charges=None, forbids_restart=False,
+        is_over="has ended, or runs with another version", first_step=None,
+        gaps=_without_cost(first_step="its sentence says which version to install"),
+    ),
+    FindingKind(
         name="unused_gpus", group=Group.PROCESS, charges=None, forbids_restart=True,
         is_over="uses its GPUs, or has ended", first_step=None,
         gaps={

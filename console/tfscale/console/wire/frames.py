@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.core.records.frame import Frame
-from tfscale.core.records.host_sample import UNHEARD, Counters, GpuSample, HostSample, PeerLink
+from tfscale.core.records.host_sample import UNHEARD, Counters, G, GpuSample, HostSample, PeerLink
 from tfscale.core.records.probe_status import Activity, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, StepBatch
 from tfscale.core.records.task_status import TaskState, TaskStatus
@@ -60,7 +60,10 @@ class ArrivedCounters(Counters):
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return tuple([record_of(GpuSample, gpu, CAUTION) for gpu in self._message.gpus])
+        return self.gpus_as(GpuSample)
+
+    def gpus_as(self, kind: type[G]) -> tuple[G, ...]:
+        return tuple([record_of(kind, gpu, CAUTION) for gpu in self._message.gpus])
 
     @property
     def gauges(self) -> Gauges:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeVar
 
 from tfscale.core.records.schema import Time
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+G = TypeVar("G", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,11 @@ class Counters:
 
     host: HostSample | None = None
     gpus: tuple[GpuSample, ...] = ()
+
+    def gpus_as(self, kind: type[G]) -> tuple[G, ...]:
+        """Return the GPUs as records of `kind`, which has some of their fields."""
+        names = [each.name for each in fields(kind)]
+        return tuple(kind(*[getattr(gpu, name) for name in names]) for gpu in self.gpus)
 
     def __bool__(self) -> bool:
         """Return True where either is known."""

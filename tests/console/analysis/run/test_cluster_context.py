@@ -36,6 +36,20 @@ def test_full_cpus_are_found_whether_few_are_watched_or_many(
     assert 25 <= at <= 25 + 10 + 2 * PERIOD
 
 
+def test_a_limit_began_at_one_time_for_all_whenever_they_came(
+    cluster: Callable[..., ClusterSpec], frame: Callable[..., Frame]
+) -> None:
+    begins = set()
+    for came in (0, 2, 4, 11, 13):
+        context, found = ClusterContext(cluster(1)), list[Diagnosis]()
+        for second in range(came, 60):
+            host = HostSample(1.0 if second >= 20 else 0.2, 4, 1.0, 1, 2, 0)
+            context.observe("worker:0", frame(at=float(second), host=host))
+            found = context.evaluate(NOTHING, {}, False, True, float(second))
+        begins.add(found[0].begin)
+    assert len(begins) == 1
+
+
 def test_after_a_straggler_nobodys_counters_are_of_the_time_before(
     cluster: Callable[..., ClusterSpec], frame: Callable[..., Frame]
 ) -> None:

@@ -21,6 +21,7 @@ from tfscale.trainer.compat.listings import (
     checkpoint_names,
     claimed_places,
     device_names,
+    last_error,
     master_role,
     no_training,
     without_chief,
@@ -33,53 +34,61 @@ Repair = Callable[[Any], None]
 def repair(module: Any, on_fault: Callable[[str], None]) -> None:
     """Repair a module that has just been imported; most modules need no repair.
 
-    A repair with an unexpected name is left out, and `on_fault` is called with one line about it.
+    A repair with an unexpected name is left out, and `on_fault` is called with one line about it. A script that ends
+    for want of this repair has the same line at its end.
     """
-    for feature, put in _REPAIRS.get(module.__name__, ()):
+    for feature, put in REPAIRS:
+        if module.__name__ not in feature.modules or not tf_internals.applies(feature):
+            continue
         if (fault := feature.fault()) is None:
             put(module)
         else:
-            on_fault(fault)
+            _leave_out(feature, fault, on_fault)
+    if module.__name__.startswith("keras") and any(map(tf_internals.is_keras_2, ("keras.src", "keras"))):
+        return
     for put in _PUBLIC.get(module.__name__, ()):
         put(module)
 
 
-_REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
-    "keras.src.backend.tensorflow.core": (
-        (tf_internals.ATOMIC_VARIABLES, variables.repair),
-        (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
-    ),
-    "keras.src.backend.tensorflow.optimizer": (
-        (tf_internals.OPTIMIZER_BUILD, optimizers.repair),
-        (tf_internals.OPTIMIZER_UPDATES, optimizers.repair_updates),
-    ),
-    "keras.src.backend.tensorflow.trainer": (
-        (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
-        (tf_internals.REPLICA_METRICS, across_workers.repair_reduce_per_replica),
-        (tf_internals.SHARDED_PREDICT, across_workers.repair_predict),
-        (tf_internals.EXECUTIONS, steps_per_execution.repair),
-        (tf_internals.KERAS_ON_SERVERS, on_servers.repair),
-    ),
-    "keras.src.optimizers.loss_scale_optimizer": ((tf_internals.LOSS_SCALE, optimizers.repair_loss_scale),),
-    "keras.src.callbacks.backup_and_restore": ((tf_internals.BACKUP, written_by_callbacks.repair_backup),),
-    "keras.src.callbacks.csv_logger": ((tf_internals.CSV_FILES, written_by_callbacks.repair_csv),),
-    "keras.src.callbacks.tensorboard": ((tf_internals.EVENTS, written_by_callbacks.repair_events),),
-    "keras.src.export.saved_model_export_archive": ((tf_internals.EXPORT_ARCHIVE, saved_models.repair_archive),),
-    "keras.src.saving.saving_api": ((tf_internals.SAVED_MODELS, saved_models.repair),),
-    "keras.src.utils.file_utils": ((tf_internals.MADE_FOLDERS, saved_models.repair_folders),),
-    "keras.src.callbacks.model_checkpoint": ((tf_internals.CHECKPOINT_CALLBACK, checkpoint_names.repair_callback),),
-    "keras.src.models.model": (
-        (tf_internals.CHECKPOINT_MODEL, checkpoint_names.repair_model),
-        (tf_internals.EXPORTS, saved_models.repair_export),
-    ),
-    "tensorflow": (
-        (tf_internals.SHARED_PLACES, shared_places.watch),
-        (tf_internals.RECONNECTION, reconnection.repair),
-        (tf_internals.DEVICE_NAMES, device_names.repair_names),
-    ),
-    "tf_keras.src.engine.training": ((tf_internals.LEGACY_LOGS, tf_keras_logs.repair),),
-    "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
-}
+def look_for_absent(library: str, on_fault: Callable[[str], None]) -> None:
+    """Tell of the hooks and repairs whose modules `keras` or `tf_keras`, imported whole, does not have."""
+    for feature in tf_internals.never_imported(library):
+        if (fault := feature.fault()) is not None:
+            _leave_out(feature, fault, on_fault)
+
+
+def _leave_out(feature: Feature, fault: str, on_fault: Callable[[str], None]) -> None:
+    on_fault(fault)
+    if feature.symptom:
+        last_error.unrepaired[feature.symptom] = fault
+
+
+REPAIRS: tuple[tuple[Feature, Repair], ...] = (
+    (tf_internals.ATOMIC_VARIABLES, variables.repair),
+    (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
+    (tf_internals.OPTIMIZER_BUILD, optimizers.repair),
+    (tf_internals.OPTIMIZER_UPDATES, optimizers.repair_updates),
+    (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
+    (tf_internals.REPLICA_METRICS, across_workers.repair_reduce_per_replica),
+    (tf_internals.SHARDED_PREDICT, across_workers.repair_predict),
+    (tf_internals.EXECUTIONS, steps_per_execution.repair),
+    (tf_internals.KERAS_ON_SERVERS, on_servers.repair),
+    (tf_internals.LOSS_SCALE, optimizers.repair_loss_scale),
+    (tf_internals.BACKUP, written_by_callbacks.repair_backup),
+    (tf_internals.CSV_FILES, written_by_callbacks.repair_csv),
+    (tf_internals.EVENTS, written_by_callbacks.repair_events),
+    (tf_internals.EXPORT_ARCHIVE, saved_models.repair_archive),
+    (tf_internals.SAVED_MODELS, saved_models.repair),
+    (tf_internals.MADE_FOLDERS, saved_models.repair_folders),
+    (tf_internals.CHECKPOINT_CALLBACK, checkpoint_names.repair_callback),
+    (tf_internals.CHECKPOINT_MODEL, checkpoint_names.repair_model),
+    (tf_internals.EXPORTS, saved_models.repair_export),
+    (tf_internals.SHARED_PLACES, shared_places.watch),
+    (tf_internals.RECONNECTION, reconnection.repair),
+    (tf_internals.DEVICE_NAMES, device_names.repair_names),
+    *((feature, tf_keras_logs.repair) for feature in tf_internals.LOGS_KERAS_2),
+    *((feature, tf_keras_datasets.repair) for feature in tf_internals.DATASETS_KERAS_2),
+)
 """Repairs with the names that each needs, in the order of their application."""
 
 _PUBLIC: dict[str, tuple[Repair, ...]] = {
@@ -105,4 +114,4 @@ _PUBLIC: dict[str, tuple[Repair, ...]] = {
         no_training.watch,
     ),
 }
-"""Names to add and calls to watch, all of them public."""
+"""Names to add and calls to watch, all of them public. Keras 2 has all the names of Keras that are added."""

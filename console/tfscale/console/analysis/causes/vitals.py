@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from tfscale.core.records.frame import Frame
-from tfscale.core.records.host_sample import Counters, GpuSample, HostSample, Interface
+from tfscale.core.records.host_sample import Counters, HostSample, Interface
 
 KEEP_SECONDS = 60.0
 """Seconds of samples that are kept; an agent sends one a second."""
@@ -78,6 +78,22 @@ class Vitals:
 NO_VITALS = Vitals()
 
 
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """Fields of a `GpuSample` of which vitals are made: to read all others doubled the cost of vitals."""
+
+    uuid: str
+    utilisation: float | None
+    memory_used: int | None
+    memory_total: int | None
+    temperature: float | None
+    clock: int | None
+    clock_max: int | None
+    clock_event_reasons: int | None
+    ecc_errors: int | None
+    xid: int | None
+
+
 @dataclass(slots=True)
 class Samples:
     """The newest samples of one task's agent."""
@@ -86,7 +102,8 @@ class Samples:
     """Least seconds between two samples that are kept."""
     _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
     _older: deque[tuple[float, Counters]] = field(default_factory=deque)
-    _most_moved: float | None = None
+    most_moved: float | None = None
+    """Most bytes that one interface moved in any second, in one direction; condense at least once in WINDOW_SECONDS."""
 
     def add(self, frame: Frame) -> None:
         """Keep the counters of a frame."""
@@ -109,30 +126,25 @@ class Samples:
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
         window = list(takewhile(lambda sample: sample[0] > begin, reversed(self._recent)))[::-1]
         hosts = [(at, host) for at, counters in window if (host := counters.host) is not None]
-        gpus = [counters.gpus for _, counters in window]
+        self._note_moved([host for _, host in hosts])
+        gpus = [counters.gpus_as(GpuState) for _, counters in window]
         return Vitals(**_of_host(hosts), **_of_gpus(gpus), ecc_errors=self._new_ecc_errors(gpus[-1]))
 
-    def _new_ecc_errors(self, newest: Sequence[GpuSample]) -> int | None:
+    def _new_ecc_errors(self, newest: Sequence[GpuState]) -> int | None:
         """Return the errors since the oldest sample: errors that slow a GPU come before its slowness."""
         now = _ecc_errors(newest)
         if not now:
             return now
-        before = _ecc_errors((self._older or self._recent)[0][1].gpus)
+        before = _ecc_errors((self._older or self._recent)[0][1].gpus_as(GpuState))
         return max(0, now - (now if before is None else before))
 
-    def most_moved(self) -> float | None:
-        """Return the most bytes that one interface moved in any second, in one direction.
-
-        Only the newest samples are read: call it at least once in WINDOW_SECONDS.
-        """
-        hosts = (counters.host for _, counters in self._recent)
-        links = [link for host in hosts if host is not None and (link := _busiest(host))]
-        before = () if self._most_moved is None else (self._most_moved,)
-        self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
-        return self._most_moved
+    def _note_moved(self, hosts: Iterable[HostSample]) -> None:
+        links = [link for host in hosts if (link := _busiest(host))]
+        before = () if self.most_moved is None else (self.most_moved,)
+        self.most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
 
 
-def _ecc_errors(gpus: Sequence[GpuSample]) -> int | None:
+def _ecc_errors(gpus: Sequence[GpuState]) -> int | None:
     errors = [gpu.ecc_errors for gpu in gpus if gpu.ecc_errors is not None]
     return sum(errors) if errors else None
 
@@ -156,8 +168,8 @@ def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
     }
 
 
-def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
-    by_uuid: dict[str, list[GpuSample]] = {}
+def _of_gpus(samples: Sequence[tuple[GpuState, ...]]) -> dict[str, Any]:
+    by_uuid: dict[str, list[GpuState]] = {}
     for gpu in (gpu for sample in samples for gpu in sample):
         by_uuid.setdefault(gpu.uuid, []).append(gpu)
     gpus = [_of_gpu(history) for history in by_uuid.values()]
@@ -168,7 +180,7 @@ def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
     return {**{name: _worst(worst.get(name, max), (values[name] for values in at_work)) for name in names}, "xid": xid}
 
 
-def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
+def _of_gpu(history: Sequence[GpuState]) -> dict[str, Any]:
     reasons = [gpu.clock_event_reasons for gpu in history if gpu.clock_event_reasons is not None]
     return {
         "gpu": middle(gpu.utilisation for gpu in history),

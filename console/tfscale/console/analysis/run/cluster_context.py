@@ -36,7 +36,8 @@ from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState
 
 PERIOD = 5.0
-"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster."""
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster. Consoles judge
+at the same moments, so that a limit begins at one time for all of them."""
 _BATCH = 16
 """Tasks whose counters are condensed in one evaluation; the others follow in the next evaluations before the next
 judgement. 64 tasks make four batches, one in each second of a period: smaller batches would not get through, larger
@@ -65,9 +66,9 @@ class ClusterContext(Detector):
         self._vitals: dict[str, Vitals] = {}
         """Condensed counters of the watched tasks; at most one period old."""
         self._turn = 0
-        """Evaluations since the last judgement."""
+        """Evaluations in this period since its first judgement."""
         self._judged: float | None = None
-        """Time of the last judgement of limits, Unix seconds."""
+        """Number of the period of the last judgement of limits."""
         self._are_late = False
         """True where some worker's data came last at the last evaluation."""
         self._causes = CauseTracker()
@@ -153,12 +154,14 @@ class ClusterContext(Detector):
             self._judged = None
             return self.open
         is_late_anew, self._are_late = bool(late) and not self._are_late, bool(late)
-        if not is_late_anew and self._judged is not None and 0 <= now - self._judged < PERIOD:
+        period = now // PERIOD
+        if not is_late_anew and self._judged == period:
             self._turn += 1
             self._condense(self._batches[self._turn :][:1])
         else:
             self._condense(self._batches[:1] if self._vitals else self._batches)
-            self._judged, self._turn = now, 0
+            self._turn = self._turn if self._judged == period else 0
+            self._judged = period
             # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
@@ -170,7 +173,7 @@ class ClusterContext(Detector):
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:
-            if (moved := self._samples[name].most_moved()) is not None:
+            if (moved := self._samples[name].most_moved) is not None:
                 self._speeds.note_carried(name, 8 * moved, now)
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
@@ -267,7 +270,7 @@ class ClusterContext(Detector):
 
     def _is_refuted(self, name: str, claim: float) -> bool:
         """Decide whether the link carried more in some second than its driver claims to be possible."""
-        moved = self._samples[name].most_moved()
+        moved = self._samples[name].most_moved
         return moved is not None and 8 * moved > claim
 
 

@@ -36,7 +36,7 @@ def repair_symbolic_build(trainer: Any) -> None:
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
 
-    trainer.TensorFlowTrainer._maybe_symbolic_build = maybe_symbolic_build
+    tf_internals.keras_trainer()._maybe_symbolic_build = maybe_symbolic_build
 
 
 def batch_spec(iterator: Any) -> Any:
@@ -71,7 +71,8 @@ def repair_predict(trainer: Any) -> None:
     Keras gathers the outputs of all workers as if each had its own part of the batch. With auto-shard OFF all workers
     have the same part, and outputs are silently doubled, left out or out of place.
     """
-    original = trainer.TensorFlowTrainer.predict
+    kind = tf_internals.keras_trainer()
+    original = kind.predict
 
     @functools.wraps(original)
     def predict(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -81,4 +82,4 @@ def repair_predict(trainer: Any) -> None:
             x = x.with_options(options)
         return original(self, x, *args, **kwargs)
 
-    trainer.TensorFlowTrainer.predict = predict
+    kind.predict = predict

@@ -18,12 +18,12 @@ from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
 from tfscale.trainer.compat.keras3.scheduler import PendingLogs, Scheduler
 from tfscale.trainer.compat.keras3.steps_per_execution import PartialExecution, each, loop, one_step
 from tfscale.trainer.compat.keras3.worker_data import FedExecution, WorkerData, read_here
-from tfscale.trainer.tf_internals import KERAS_ON_SERVERS
+from tfscale.trainer.tf_internals import KERAS_ON_SERVERS, keras_trainer
 
 
 def repair(trainer: Any) -> None:
     """Put the repairs into the module `keras.src.backend.tensorflow.trainer`."""
-    kind = trainer.TensorFlowTrainer
+    kind = keras_trainer()
     kind.distribute_strategy = property(strategy_of)
     _repair_size()
     _repair_epochs(trainer.TFEpochIterator)

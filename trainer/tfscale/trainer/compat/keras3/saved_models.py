@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.trainer.compat.keras3 import shared_places
+from tfscale.trainer.tf_internals import EXPORT_ARCHIVE
 
 
 def repair(module: Any) -> None:
@@ -30,9 +31,9 @@ def repair_export(module: Any) -> None:
     module.Model.export = _written_apart(module.Model.export, shared_places.is_follower)
 
 
-def repair_archive(module: Any) -> None:
+def repair_archive(_: Any) -> None:
     """Put the repair into the module `keras.src.export.saved_model_export_archive`."""
-    kind = module.SavedModelExportArchive
+    kind = EXPORT_ARCHIVE.names[0].owner
     kind.write_out = _written_apart(kind.write_out, shared_places.is_follower)
 
 

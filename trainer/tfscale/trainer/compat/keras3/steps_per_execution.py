@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.tf_internals import keras_trainer
 
 
 class PartialExecution:
@@ -74,7 +75,8 @@ def _repair_last_execution(trainer: Any) -> None:
 
 
 def _repair_loop(trainer: Any) -> None:
-    original = trainer.TensorFlowTrainer._make_function
+    kind = keras_trainer()
+    original = kind._make_function
 
     def make_function(self: Any, step_function: Any) -> Any:
         stock = original(self, step_function)
@@ -93,7 +95,7 @@ def _repair_loop(trainer: Any) -> None:
 
         return function
 
-    trainer.TensorFlowTrainer._make_function = make_function
+    kind._make_function = make_function
 
 
 def one_step(trainer: Any, model: Any, step_function: Any) -> Callable[[Any], Any]:

@@ -20,7 +20,7 @@ CENTRAL = tf.distribute.experimental.CentralStorageStrategy
 
 
 def repair(core: Any) -> None:
-    """Put the repair into the module `keras.src.backend.tensorflow.core`."""
+    """Put the repair into the module that defines Keras's variables."""
     for name in ("assign_add", "assign_sub"):
         _add_at_once(core.Variable, name)
 

@@ -27,6 +27,9 @@ _ABBREVIATIONS = {
 
 _ADVICE = "_tfscale_advice"
 
+unrepaired: dict[str, str] = {}
+"""Lines about repairs that do not fit this TensorFlow or Keras, by a part of the error that each would prevent."""
+
 
 def advise(error: BaseException, sentence: str) -> None:
     """Attach a line that is printed if this error ends the script; an attached line stays."""
@@ -48,6 +51,8 @@ def advice(error: BaseException) -> str | None:
         return attached
     if isinstance(error, Erratum):
         return str(error)
+    if (fault := next((fault for symptom, fault in unrepaired.items() if symptom in str(error)), None)) is not None:
+        return fault
     if isinstance(error, NameError):
         return _missing_import(error.name)
     if isinstance(error, AttributeError):

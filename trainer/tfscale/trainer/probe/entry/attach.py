@@ -7,7 +7,6 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
-from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.process.agent_variables import agent_variable
@@ -21,18 +20,25 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 def attach(module: str) -> None:
     """Repair a module of TensorFlow or Keras that was just imported, and hook into it.
 
-    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made.
+    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made: the
+    repairs, which do not need it, come first.
     """
-    made = probe()
     try:
-        repairs.repair(sys.modules[module], on_fault=made.report_fault)
+        repairs.repair(sys.modules[module], on_fault=_report_fault)
+        if module in ("keras", "tf_keras"):
+            repairs.look_for_absent(module, on_fault=_report_fault)
     except Exception as error:
-        made.report_fault(f"the repairs of {module} failed: {error!r}")
+        _report_fault(f"the repairs of {module} failed: {error!r}")
+    made = probe()
     try:
         _hook(module, made)
     except Exception as error:
         # With some of its hooks alone the probe would measure wrong phases.
         made.fail(error)
+
+
+def _report_fault(fault: str) -> None:
+    probe().report_fault(fault)
 
 
 def _hook(module: str, made: Probe) -> None:
@@ -43,7 +49,7 @@ def _hook(module: str, made: Probe) -> None:
         if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
             made.report_note(_ALONE)
         made.install()
-    elif module not in REPAIRED:
+    else:
         made.install_keras(module)
 
 

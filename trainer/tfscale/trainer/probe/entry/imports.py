@@ -10,38 +10,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-REPAIRED = (
+MODULES = (
+    "tensorflow",
     "keras",
     "keras._tf_keras.keras",
     "keras._tf_keras.keras.callbacks",
     "keras._tf_keras.keras.layers",
     "keras._tf_keras.keras.utils",
     "keras.callbacks",
+    "keras.engine.data_adapter",
+    "keras.engine.training",
     "keras.layers",
     "keras.mixed_precision",
     "keras.optimizers",
+    "keras.optimizers.legacy.optimizer_v2",
+    "keras.optimizers.optimizer",
     "keras.src.backend.tensorflow.core",
+    "keras.src.backend.tensorflow.ops.core",
     "keras.src.backend.tensorflow.optimizer",
     "keras.src.backend.tensorflow.trainer",
+    "keras.src.callbacks",
     "keras.src.callbacks.backup_and_restore",
+    "keras.src.callbacks.callback_list",
     "keras.src.callbacks.csv_logger",
     "keras.src.callbacks.model_checkpoint",
     "keras.src.callbacks.tensorboard",
+    "keras.src.engine.data_adapter",
+    "keras.src.engine.training",
     "keras.src.export.saved_model_export_archive",
     "keras.src.metrics.metric",
+    "keras.src.models.model",
+    "keras.src.optimizers.base_optimizer",
+    "keras.src.optimizers.legacy.optimizer_v2",
     "keras.src.optimizers.loss_scale_optimizer",
+    "keras.src.optimizers.optimizer",
     "keras.src.saving.saving_api",
     "keras.src.utils.file_utils",
     "keras.utils",
-    "tf_keras.src.engine.data_adapter",
-)
-MODULES = (
-    "tensorflow",
-    *REPAIRED,
-    "keras.src.callbacks.callback_list",
-    "keras.src.models.model",
-    "keras.src.optimizers.base_optimizer",
+    "tf_keras",
     "tf_keras.src.callbacks",
+    "tf_keras.src.engine.data_adapter",
     "tf_keras.src.engine.training",
     "tf_keras.src.optimizers.legacy.optimizer_v2",
     "tf_keras.src.optimizers.optimizer",
@@ -80,12 +88,13 @@ class _AfterImport:
     ) -> ModuleSpec | None:
         if name not in self._waiting:
             return None
-        self._waiting.discard(name)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_attach(module: ModuleType) -> None:
+                # Not before: TensorFlow asks where Keras is, and imports it later.
+                self._waiting.discard(name)
                 execute(module)
                 self._attach(name)
 

@@ -1,4 +1,4 @@
-"""Probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
+"""Probe's hooks in Keras 3 and Keras 2: into each module right after its import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfscale.trainer.probe.rows.spans import Counter
 
 
 class KerasHooks:
-    """Hooks for each of Keras's modules, by its name."""
+    """Hooks for each of Keras's modules."""
 
     def __init__(self, patches: Patches, recorder: Recorder, activities: Activities, progress: Progress) -> None:
         self._patches = patches
@@ -28,20 +28,18 @@ class KerasHooks:
         self._activities = activities
         self._progress = progress
         self._counters: weakref.WeakKeyDictionary[Any, Counter] = weakref.WeakKeyDictionary()
-        self._by_module: dict[str, tuple[Callable[[Feature], dict[str, Method]], Feature]] = {
-            "keras.src.optimizers.base_optimizer": (self._optimizer, tf_internals.OPTIMIZER),
-            "tf_keras.src.optimizers.optimizer": (self._optimizer, tf_internals.OPTIMIZER_TF_KERAS),
-            "tf_keras.src.optimizers.legacy.optimizer_v2": (self._optimizer, tf_internals.OPTIMIZER_LEGACY),
-            "keras.src.callbacks.callback_list": (self._callbacks, tf_internals.CALLBACKS),
-            "tf_keras.src.callbacks": (self._callbacks, tf_internals.CALLBACKS_TF_KERAS),
-            "keras.src.models.model": (self._model, tf_internals.MODEL),
-            "tf_keras.src.engine.training": (self._model, tf_internals.MODEL_TF_KERAS),
+        optimizers = (tf_internals.OPTIMIZER, *tf_internals.OPTIMIZER_KERAS_2, *tf_internals.LEGACY_OPTIMIZER_KERAS_2)
+        self._hooks: dict[Feature, Callable[[Feature], dict[str, Method]]] = {
+            **dict.fromkeys(optimizers, self._optimizer),
+            **dict.fromkeys((tf_internals.CALLBACKS, *tf_internals.CALLBACKS_KERAS_2), self._callbacks),
+            **dict.fromkeys((tf_internals.MODEL, *tf_internals.MODEL_KERAS_2), self._model),
         }
 
     def install(self, module: str) -> None:
-        """Put the hooks into a module that has just been imported."""
-        hooks, feature = self._by_module[module]
-        self._patches.put(feature, hooks(feature))
+        """Put the hooks into a module that has just been imported; most need none."""
+        for feature, hooks in self._hooks.items():
+            if module in feature.modules and tf_internals.applies(feature):
+                self._patches.put(feature, hooks(feature))
 
     def _optimizer(self, feature: Feature) -> dict[str, Method]:
         """Return a hook that makes an optimizer applied outside of `Strategy.run` a run by itself."""

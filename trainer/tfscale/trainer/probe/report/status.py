@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from types import ModuleType
 
+from tfscale.core.log_clues import UNFIT
 from tfscale.core.records.probe_status import Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
@@ -120,7 +121,7 @@ class Status:
             tensorflow=self.tensorflow,
             keras=self.keras,
             dtype_policy=self.dtype_policy,
-            warnings=(*self._limits, *self.faults, *self.notes),
+            warnings=(*self._limits, *(f"{UNFIT}{fault}" for fault in self.faults), *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
             devices=self.devices,

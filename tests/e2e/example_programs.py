@@ -54,7 +54,7 @@ PROGRAMS = [
 
 
 def run(program: Program, keras: str, folder: Path, python: str) -> Ran:
-    variables = KERAS[keras] | {"CHECKPOINTS": str(folder / "checkpoints")}
+    variables = KERAS.get(keras, {}) | {"CHECKPOINTS": str(folder / "checkpoints")}
     return run_program(folder, [python, EXAMPLES / f"{program.name}.py"], program.roles, variables, TIMEOUT)
 
 

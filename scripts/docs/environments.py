@@ -1,0 +1,67 @@
+"""Environments in which people run their scripts: Python, TensorFlow and Keras, made from PyPI and kept."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_NIGHTLY_SECONDS = 24 * 3600.0
+"""Age at which an environment with a nightly build is made anew: there is a new build each day."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Packages of a script's own environment; tfscale is not among them."""
+
+    python: str
+    packages: tuple[str, ...]
+    keras: str = "keras 3"
+    """Keras that `tf.keras` is, as the probe names it without its minor version."""
+    keras_nightly: bool = False
+    """True where the newest build of Keras takes the place of the one that TensorFlow asks for."""
+
+    @property
+    def is_nightly(self) -> bool:
+        return self.keras_nightly or any("nightly" in package for package in self.packages)
+
+
+def _of(version: str, python: str, *more: str, keras: str = "keras 3", tf_keras: bool = True) -> Environment:
+    legacy = (f"tf_keras=={version}.*",) if tf_keras else ()
+    return Environment(python, (f"tensorflow=={version}.*", *legacy, *more), keras)
+
+
+ENVIRONMENTS = {
+    "tf2.12": _of("2.12", "3.10", keras="keras 2", tf_keras=False),
+    "tf2.13": _of("2.13", "3.10", keras="keras 2", tf_keras=False),
+    "tf2.15": _of("2.15", "3.11", keras="keras 2", tf_keras=False),
+    "tf2.16": _of("2.16", "3.11"),
+    "tf2.17": _of("2.17", "3.12"),
+    "tf2.18": _of("2.18", "3.11"),
+    "tf2.19": _of("2.19", "3.12"),
+    "tf2.20": _of("2.20", "3.13"),
+    "tf2.21": _of("2.21", "3.12"),
+    "keras-nightly": Environment("3.11", ("tensorflow==2.21.*",), keras_nightly=True),
+    "tf-nightly": Environment("3.12", ("--pre", "tf-nightly")),
+}
+"""All environments, oldest TensorFlow first; the Keras and protobuf of each are those that pip chooses for it."""
+
+
+def made(name: str, folder: Path) -> Path:
+    """Return the interpreter of an environment below `folder`; it is made where it is not there, or a day old."""
+    environment, place = ENVIRONMENTS[name], folder / name
+    mark, python = place / "is-made", place / "bin" / "python"
+    if mark.exists() and not (environment.is_nightly and time.time() - mark.stat().st_mtime > _NIGHTLY_SECONDS):
+        return python
+    shutil.rmtree(place, ignore_errors=True)
+    subprocess.run([f"python{environment.python}", "-m", "venv", place], check=True)
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "install", *environment.packages], check=True)
+    if environment.keras_nightly:
+        # Both are the package `keras`: files of the one would stay beside those of the other.
+        subprocess.run([*pip, "uninstall", "--yes", "keras"], check=True)
+        subprocess.run([*pip, "install", "--pre", "--no-deps", "keras-nightly"], check=True)
+    mark.touch()
+    return python
