@@ -79,7 +79,7 @@ class Diagnostician:
             now,
             self._steps.recovered,
             still_since=still.since if still else None,
-            no_pace=None if view.has_pace else view.condition.kind.value,
+            not_judged={} if view.has_pace else _not_judged(view),
         )
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
@@ -152,6 +152,12 @@ class Diagnostician:
             spent=self._context.spent,
             ran=self._context.ran,
         )
+
+
+def _not_judged(view: ClusterView) -> dict[Group, str]:
+    """Return the groups whose findings are not judged while no steps are made, each with the reason."""
+    has_failed = any(task.is_over and not task.ended_well for task in view.tasks)
+    return {Group.PACE: view.condition.kind.value} | ({Group.STANDSTILL: "failed"} if has_failed else {})
 
 
 def _probe(tasks: Sequence[ObservedTask]) -> ProbeStatus | None:
