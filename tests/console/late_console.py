@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 
 from kept_agents import KeptAgent, KeptChannels
 from tfscale.console.engine.engine import Engine
@@ -18,6 +20,20 @@ HostClock = Callable[[float], float]
 
 def _right(_: float) -> float:
     return 0.0
+
+
+def _newest(known: Sequence[tuple[float, float]], at: float) -> float:
+    return [by for when, by in known if when <= at][-1]
+
+
+def set_clocks(events: Sequence[Event]) -> dict[Task, HostClock]:
+    """Return the clocks of a recorded run, as far as these were hours ahead or behind."""
+    ahead: dict[Task, list[tuple[float, float]]] = {}
+    for event in events:
+        if isinstance(event, FrameArrived):
+            hours = round((event.frame.at - event.at) / 3600)
+            ahead.setdefault(event.task, []).append((event.at, 3600.0 * hours))
+    return {task: partial(_newest, known) for task, known in ahead.items() if any(by for _, by in known)}
 
 
 class Late:
@@ -37,17 +53,19 @@ class Late:
             self.engine.stop()
 
 
-def early(spec: ClusterSpec, events: Sequence[Event], at: float) -> Snapshot:
-    """Return the last snapshot of a console that was there, up to `at`."""
-    state, snapshot = states(spec)(), None
+def early_snapshots(spec: ClusterSpec, events: Sequence[Event]) -> Iterator[Snapshot]:
+    """Yield the snapshots of a console that was there, one a second."""
+    state = states(spec)()
     for event in events:
-        if event.at > at:
-            break
         state.fold(event)
         if isinstance(event, SecondPassed):
-            snapshot = state.snapshot(event.at)
-    assert snapshot is not None
-    return snapshot
+            yield state.snapshot(event.at)
+
+
+def early(spec: ClusterSpec, events: Sequence[Event], at: float) -> Snapshot:
+    """Return the last snapshot of a console that was there, up to `at`."""
+    *_, last = takewhile(lambda snapshot: snapshot.at <= at, early_snapshots(spec, events))
+    return last
 
 
 def agents_at(

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from late_console import agents_at, early, findings, late
+from late_console import agents_at, early_snapshots, findings, late, set_clocks
 from tfscale.console.engine.events import Event
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.recording.recording_reader import Recording
@@ -30,6 +30,16 @@ ONE_STEP = 0.2
 def recorded(path: Path) -> tuple[ClusterSpec, list[Event]]:
     recording = Recording(path)
     return recording.spec, list(recording.events())
+
+
+@cache
+def seen(path: Path) -> list[Snapshot]:
+    """Return what a console took that was there."""
+    return list(early_snapshots(*recorded(path)))
+
+
+def seen_at(path: Path, at: float) -> Snapshot:
+    return [snapshot for snapshot in seen(path) if snapshot.at <= at][-1]
 
 
 def moments(path: Path) -> list[float]:
@@ -58,9 +68,10 @@ def numbers(sentence: str) -> list[float]:
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 async def test_a_late_console_says_what_one_says_that_was_there(path: Path) -> None:
     spec, events = recorded(path)
+    clocks = set_clocks(events)
     for at in moments(path):
-        there, agents = early(spec, events, at), agents_at(events, at)
-        came = (await late(spec, agents, at)).snapshots[-1]
+        there, agents = seen_at(path, at), agents_at(events, at, clocks)
+        came = (await late(spec, agents, at, clocks)).snapshots[-1]
         second = f"{at - events[0].at:.1f} s after the begin"
         assert findings(came).keys() == findings(there).keys(), second
         for each, onset in findings(there).items():
@@ -73,5 +84,5 @@ async def test_a_late_console_says_what_one_says_that_was_there(path: Path) -> N
 
 
 def test_the_recordings_hold_findings_of_many_kinds() -> None:
-    told = {kind for path in RUNS for at in moments(path) for kind, _ in findings(early(*recorded(path), at))}
-    assert {"slow_link", "pauses", "cut_off", "not_finite"} <= told
+    told = {kind for path in RUNS for at in moments(path) for kind, _ in findings(seen_at(path, at))}
+    assert {"slow_link", "pauses", "cut_off", "not_finite", "imbalance", "wrong_clock"} <= told
