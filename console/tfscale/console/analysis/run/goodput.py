@@ -102,7 +102,7 @@ class Goodput:
         return self._consumed + 1 if attempt == self._attempt else 0
 
     def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
-        """Take in steps from `next_step` on that all workers have reported; return the seconds by which clocks were set.
+        """Take in steps from `next_step` on that all workers have reported; return the seconds by which clocks moved.
 
         `newest_global` is the global step of the last, None where the program does not count them.
         """
