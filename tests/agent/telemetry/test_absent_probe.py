@@ -17,7 +17,7 @@ from tfscale.agent.telemetry.absent_probe import AbsentProbe, absent_probe
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 SITE = str(probe_site())
-COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/nothing", "PYTHONPATH": f"{SITE}:/mine"}
+COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/", "PYTHONPATH": f"{SITE}:/mine"}
 PROGRAM = """
 import mmap, os, sys
 library = open(sys.argv[1])
@@ -118,10 +118,11 @@ def test_a_python_that_has_not_loaded_tensorflow_is_no_trainer(tmp_path: Path) -
         assert status == ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
 
 
-def test_a_socket_that_the_process_does_not_see_is_named(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone" / "report.sock")
-    with started(tmp_path, variables=COMPLETE | {"TFSCALE_REPORT": gone}) as pid:
-        assert message(pid).startswith(f"its process {pid} does not see the agent's socket, {gone}: mount that path")
+@pytest.mark.parametrize("variable", ["TFSCALE_REPORT", "TFSCALE_PROBE_PATH"])
+def test_a_path_that_the_process_does_not_see_is_named(tmp_path: Path, variable: str) -> None:
+    gone = str(tmp_path / "gone")
+    with started(tmp_path, variables=COMPLETE | {variable: gone}) as pid:
+        assert message(pid).startswith(f"its process {pid} does not see {gone}, which the probe needs: mount that")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user's process is started as root alone")

@@ -118,6 +118,18 @@ async def test_a_hello_of_another_attempt_is_refused(path: Path, wrong: dict[str
         assert why in await refusal(path, hello(**wrong))
 
 
+async def test_a_probe_that_is_newer_than_its_agent_is_told_as_absent(path: Path) -> None:
+    async with served(path) as reports:
+        await refusal(path, hello(attempt=1))
+        assert reports.probe is None
+        await refusal(path, hello(schema_version=99))
+        assert reports.probe is not None and reports.probe.state is ProbeState.ABSENT
+        why = "its reports are refused: schema 99 is newer than this agent's 1: upgrade the agent, and start it anew"
+        assert reports.probe.message == why
+        await said(path, hello(), report_pb2.TaskReport(collective=telemetry_pb2.Collective(entered=1)))
+        assert reports.collective == Collective(1, 0)
+
+
 async def test_problems_of_the_probe_and_refusals_are_in_the_agents_log(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

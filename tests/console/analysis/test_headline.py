@@ -167,12 +167,6 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     assert said_of(view("worker:0")) == "1 task running, waiting for the first step"
 
 
-def test_where_no_step_is_measured_none_is_waited_for(view: View) -> None:
-    blind = ProbeStatus(ProbeState.DISABLED, "it is odd")
-    assert said_of(view("worker:0", probe=blind)) == "1 task running, not measured: it is odd"
-    assert said_of(view("worker:0", probe=blind), view("worker:1")).endswith("waiting for the first step")
-
-
 def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None:
     old = Diagnosis("saturation", "cluster", 1.0, None, "serious", "communication-bound", {})
     views = [

@@ -42,7 +42,7 @@ def test_a_mesh_of_dtensor_trains_under_an_agent() -> None:
 def test_the_console_says_why_a_mesh_of_dtensor_has_no_steps() -> None:
     snapshot = seen("tensor-parallel", until=lambda snapshot: snapshot["tasks"][0]["notes"])
     why = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
-    assert snapshot["tasks"][0]["notes"] == [why] and snapshot["headline"] == f"1 task running, not measured: {why}"
+    assert snapshot["tasks"][0]["notes"] == [why] and snapshot["headline"] == f"worker:0 is not measured: {why}"
 
 
 @pytest.mark.slow

@@ -33,6 +33,13 @@ def test_the_users_own_sitecustomize_still_runs(tmp_path: Path) -> None:
     assert (ran.stdout, ran.stderr) == ("mine\nscript\n", "")
 
 
+def test_an_installation_that_is_gone_costs_the_script_nothing(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    ran = run("print('script')", **agent(PYTHONPATH=f"{SITE}{os.pathsep}{tmp_path}", TFSCALE_PROBE_PATH=str(tmp_path)))
+    assert ran.stdout == "mine\nscript\n"
+    assert ran.stderr.startswith("tfscale: the probe could not start") and ran.stderr.count("\n") == 1
+
+
 def test_an_assigned_tf_config_stays_the_agents_with_one_warning() -> None:
     script = "import os; os.environ['TF_CONFIG'] = 'x'; os.environ['TF_CONFIG'] = 'y'; print(os.environ['TF_CONFIG'])"
     ran = run(script, **agent(TF_CONFIG=GIVEN))

@@ -72,3 +72,35 @@ def test_a_probe_that_cannot_measure_steps_reports_why() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert ran.stdout.startswith("does not fit: steps not measured: TensorFlow ")
     assert ran.stdout.endswith(" has another StrategyBase.run than (self, fn); install TensorFlow 2.21\n")
+
+
+RAISING = """
+import types
+import tensorflow
+from tensorflow.python.distribute import distribute_lib
+from tfscale.trainer.compat import repairs
+from tfscale.trainer.probe.entry.attach import attach, probe
+from tfscale.trainer.probe.hooks import tpu_hooks
+
+def fail(*_, **__):
+    raise RuntimeError("broken on purpose")
+
+repairs.repair = tpu_hooks.install = fail
+reports = []
+probe().report_to(lambda: types.SimpleNamespace(refused=None, send=reports.append, close=lambda _: None))
+attach("tensorflow")
+probe().flush()
+status = [report.status for report in reports if report.status][-1]
+print(status.state, status.message, *status.warnings, sep="\\n")
+print(hasattr(distribute_lib.StrategyBase.run, "__wrapped__"))
+"""
+
+
+def test_a_repair_that_raises_is_told_and_a_hook_that_raises_ends_the_measuring() -> None:
+    ran = subprocess.run([sys.executable, "-c", RAISING], capture_output=True, text=True, timeout=240, check=True)
+    assert ran.stdout.splitlines() == [
+        "disabled",
+        "the probe failed and measures no more: RuntimeError('broken on purpose')",
+        "does not fit: the repairs of tensorflow failed: RuntimeError('broken on purpose')",
+        "False",
+    ]

@@ -132,11 +132,12 @@ def _out_of_reach(process: StartedProcess) -> str:
             f"its process {process.pid} runs as user {process.user}, who may not write to the agent's socket: "
             "start the agent as that user"
         )
-    for path, what in ((probe_site(), "folder of the probe"), (process.environment.get(_NEEDED[0]), "agent's socket")):
-        if path and not _is_seen(process.pid, path):
+    socket, portions = (process.environment.get(name, "") for name in _NEEDED)
+    for path in filter(None, [socket, *portions.split(os.pathsep)]):
+        if not _is_seen(process.pid, path):
             return (
-                f"its process {process.pid} does not see the {what}, {path}: mount that path in its container, or "
-                "start agent and task anew where it was removed"
+                f"its process {process.pid} does not see {path}, which the probe needs: mount that path in its "
+                "container, or start agent and task anew where it was removed"
             )
     return ""
 

@@ -15,7 +15,7 @@ from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.not_started import why_missing
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.task_status import Exit
 from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
 
@@ -207,7 +207,4 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
         if condition.resumed is not None:
             return f"{running}, steps are made again"
         return f"{running}, the first steps are being measured"
-    unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
-    if unmeasured and len(unmeasured) == len(needed):
-        return f"{running}, not measured: {unmeasured[0]}"
     return f"{running}, waiting for the first step"

@@ -19,26 +19,22 @@ _NEVER = (ProbeState.DISABLED, ProbeState.ABSENT, ProbeState.EXPECTED)
 
 def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """Return a diagnosis for each task whose steps are not measured; its next start ends the diagnosis."""
-    running = [task.probe.state for task in tasks if task.probe and task.running]
-    are_all_disabled = all(state is ProbeState.DISABLED for state in running)
-    told = [(task, _why(task, task.probe, are_all_disabled)) for task in tasks if task.probe]
-    return [_describe(task, why) for task, why in told if why]
+    return [_describe(task, why) for task in tasks if task.probe and (why := _why(task, task.probe))]
 
 
-def _why(task: ObservedTask, probe: ProbeStatus, are_all_disabled: bool) -> str | None:
+def _why(task: ObservedTask, probe: ProbeStatus) -> str | None:
     ended_well = task.state is TaskState.EXITED and task.ended_well
     if ended_well and task.progressed is None and probe.state in _NEVER:
         return f"was not measured: {probe.message}"
-    return _why_now(task, probe, are_all_disabled) if task.running else None
+    return _why_now(task, probe) if task.running else None
 
 
-def _why_now(task: ObservedTask, probe: ProbeStatus, are_all_disabled: bool) -> str | None:
+def _why_now(task: ObservedTask, probe: ProbeStatus) -> str | None:
     if probe.state is ProbeState.ABSENT:
         return f"is neither measured nor repaired: {probe.message}"
     if probe.state is ProbeState.EXPECTED:
         return _never_loaded(task)
-    if probe.state is ProbeState.DISABLED and not are_all_disabled:
-        # The headline says so where it is true of all.
+    if probe.state is ProbeState.DISABLED:
         return f"is not measured: {probe.message}"
     beside = next((note for note in probe.warnings if note.startswith(UNMEASURED)), None)
     return None if beside is None else f"is measured in part: {beside.removeprefix(UNMEASURED)}"

@@ -80,9 +80,6 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
         return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, view, glyphs)}", worst.severity
-    probe = view.frame.probe if view.frame else None
-    if view.is_up and probe is not None and probe.state == "disabled":
-        return f"not measured: {probe.message}", "info"
     return "", "info"
 
 

@@ -109,8 +109,12 @@ def _enter() -> None:
     os.putenv = _put  # type: ignore[assignment]  # os.fsdecode takes paths, too
     sys.excepthook = _show
     sys.meta_path.insert(0, _Portions)
-    from tfscale.trainer.probe.entry.imports import after_import
-
+    try:
+        from tfscale.trainer.probe.entry.imports import after_import
+    except ImportError as error:
+        # The script's own sitecustomize, which runs after this one, must not be lost with the probe.
+        print(f"tfscale: the probe could not start, the script goes on without it: {error!r}", file=sys.stderr)
+        return
     after_import(_attach, _tell)
 
 
