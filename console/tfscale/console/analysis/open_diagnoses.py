@@ -27,13 +27,11 @@ class _Open:
 
         The evidence has the reason if it ended only because it is `not_judged`.
         """
-        last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
-            return self.past.over(last, end)
-        evidence = self.worst.evidence
-        if not_judged is not None:
-            evidence = {**evidence, NOT_JUDGED: not_judged}
-        return replace(self.worst, begin=self.diagnosis.begin, end=end, evidence=evidence)
+            over = self.past.over(replace(self.diagnosis, severity=self.worst.severity), end)
+        else:
+            over = replace(self.worst, begin=self.diagnosis.begin, end=end)
+        return over if not_judged is None else replace(over, evidence={**over.evidence, NOT_JUDGED: not_judged})
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class OpenDiagnoses:
         ended = [
             before.ended(
                 since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
-                _not_judged(before.diagnosis, kinds, not_judged or {}),
+                None if before.diagnosis.subject in since else _not_judged(before.diagnosis, kinds, not_judged or {}),
             )
             for key, before in self._open.items()
             if key not in held

@@ -102,7 +102,7 @@ class Goodput:
         return self._consumed + 1 if attempt == self._attempt else 0
 
     def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
-        """Take in steps from `next_step` on that all workers have reported, and return by how much the clocks were set.
+        """Take in steps from `next_step` on that all workers have reported; return the seconds by which clocks moved.
 
         `newest_global` is the global step of the last, None where the program does not count them.
         """
@@ -131,7 +131,7 @@ class Goodput:
         return set_by
 
     def _follow_clock(self, fresh: AlignedSteps) -> float:
-        """Move what is known back where all new steps end before it, and return by how much: the clocks were set."""
+        """Move all kept times back where all new steps end before them, and return by how much: the clocks were set."""
         if self.begin is None or self._reached is None or fresh.end[-1] >= self._reached:
             return 0.0
         set_by = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached
