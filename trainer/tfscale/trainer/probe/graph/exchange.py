@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.probe.graph.structures import fixed_bytes, variable_updates
-from tfscale.trainer.tf_internals import RESOURCE_READ_OPS
+from tfscale.trainer.tf_internals import RESOURCE_READ_OPS, is_symbolic_tensor
 
 WORKER = "worker"
 """Place of all ops that run on no server."""
@@ -90,7 +90,7 @@ class _Places:
 
 def _origin(handle: Any) -> Any:
     """Return the eager tensor that the graph has captured as this handle."""
-    while tf.is_symbolic_tensor(handle):
+    while is_symbolic_tensor(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outside for outside, inside in captures if inside is handle), None)
         if outer is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
+from tfscale.trainer.tf_internals import is_symbolic_tensor
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "Case", "While"})
@@ -33,7 +34,7 @@ def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Op
         if id(one) in seen:
             continue
         seen[id(one)] = one
-        is_made_here = tf.is_symbolic_tensor(one) and one.graph is graph
+        is_made_here = is_symbolic_tensor(one) and one.graph is graph
         waited_for.append(_of_call(one) if is_made_here and one.op.type in _CALLS else one)
         todo += _unfolded(one.op) if is_made_here else []
     return waited_for
