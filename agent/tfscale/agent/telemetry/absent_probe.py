@@ -82,7 +82,7 @@ class AbsentProbe:
 def absent_probe(task_pid: int) -> ProbeStatus | None:
     """Return the status of a probe that no process of the task has, with the reason and what to do.
 
-    None where a process may still report, or where the agent may look into none.
+    None where a process may still report, or where the agent may look into no process.
     """
     site, processes = probe_site(), list(_processes(task_pid))
     reasons = [reason(process, site) for process in processes if process.has_tensorflow]

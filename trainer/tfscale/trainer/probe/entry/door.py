@@ -27,7 +27,7 @@ class _Fields(dict):  # type: ignore[type-arg]
 
 
 def tell(error: Exception) -> None:
-    """Tell the agent why this process is neither measured nor repaired; one that cannot be reached hears nothing."""
+    """Tell the agent why this process is neither measured nor repaired; print why the agent could not be told."""
     hello = _Fields(
         schema_version=SCHEMA_VERSION,
         task=agent_variable("TFSCALE_TASK"),
