@@ -9,12 +9,17 @@ that changes nothing; and with one in which every step is 1.1 or 1.3 times as fa
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-from tfscale.console.analysis.phase_simulation import Noise, Simulation
 from tfscale.console.analysis.restarts.step_rate import Change, RateHistory, StepRate
 from tfscale.console.analysis.steps.arrays import Floats
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/harness"))
+
+from phase_simulation import Noise, Simulation
 
 CLUSTERS = ((1, 20.0), (2, 0.5), (2, 5.0), (2, 200.0), (4, 50.0), (8, 20.0), (32, 10.0))
 """(workers, steps a second) of each."""

@@ -19,12 +19,16 @@ from pathlib import Path
 
 import numpy as np
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import WINDOW
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.file.cluster_file import parse_cluster
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/harness"))
+
+from phase_simulation import Noise, Simulation
 
 NOISES = {
     "white, 2 %": Noise(0.02),

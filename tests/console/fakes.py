@@ -381,10 +381,9 @@ class FakeCommands:
         yield Profile(f"capturing for {seconds:g} s", folder)
         yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
 
-    async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+    async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))
-        if follow:
-            await asyncio.Event().wait()
+        await asyncio.Event().wait()
 
 
 def folded(cluster: ClusterSpec, *events: Event, findings: Findings | None = None) -> ClusterState:

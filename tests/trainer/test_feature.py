@@ -72,6 +72,17 @@ def test_a_feature_names_its_consequence_the_version_and_the_first_name_that_is_
     assert Feature("nothing", "tensorflow.internals:Kind.method(self)").fault() is None
 
 
+def test_a_feature_is_due_by_the_import_of_the_one_module_that_the_installed_version_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feature = Feature("nothing", "keras.first|keras.second:Kind.method(self)")
+    for module in ("keras", "keras.second"):
+        monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    assert feature.is_due("keras.second") and not feature.is_due("keras")
+    monkeypatch.setitem(sys.modules, "keras.first", ModuleType("keras.first"))
+    assert feature.is_due("keras.first") and not feature.is_due("keras.second")
+
+
 def test_nothing_is_an_instance_of_what_is_absent() -> None:
     assert find("tensorflow.internals:Kind") is Kind
     assert find("tensorflow.internals:Other") is Absent

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import tfscale.trainer
@@ -15,8 +17,8 @@ import tfscale.trainer
 ROOT = Path(next(path for path in tfscale.trainer.__path__))
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
-NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_handle"}
-"""Attributes of the standard library: of named tuples, `os` and `ctypes.CDLL`."""
+NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_handle", "_target"}
+"""Attributes of the standard library: of named tuples, `os`, `ctypes.CDLL` and `threading.Thread`."""
 
 
 @pytest.mark.tensorflow
@@ -24,6 +26,27 @@ def test_the_installed_versions_have_every_name() -> None:
     script = "from tfscale.trainer.tf_internals import faults; print(*faults(), sep='\\n')"
     asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == ""
+
+
+@pytest.mark.tensorflow
+def test_keras_2_and_keras_3_have_features_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tfscale.trainer import tf_internals
+
+    def due() -> list[str]:
+        features = (tf_internals.OPTIMIZER, *tf_internals.OPTIMIZER_KERAS_2)
+        return [module for feature in filter(tf_internals.applies, features) for module in feature.modules]
+
+    folders: dict[str, Path | None] = {"tf_keras.src": None, "keras": tmp_path, "keras.src": tmp_path / "src"}
+    for name, folder in folders.items():
+        package: Any = ModuleType(name)
+        package.__path__ = [str(folder)]
+        monkeypatch.setitem(sys.modules, name, package if folder else None)
+    assert due() == ["keras.src.optimizers.base_optimizer"]
+    (tmp_path / "src" / "engine").mkdir(parents=True)
+    assert due() == ["keras.src.optimizers.optimizer"]
+    (tmp_path / "src").rename(tmp_path / "gone")
+    (tmp_path / "engine").mkdir()
+    assert due() == ["keras.optimizers.optimizer"]
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from phase_simulation import Noise, Simulation, frame
 from report_connection import Connection, connected
 from running_agents import W1, agent, runs, status_when
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow, frame
 from tfscale.console.analysis.restarts import restart_watch, step_rate, worth_restarting
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, PolicyTold
@@ -28,6 +28,7 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
 from tfscale.console.engine.straggler_policy import StragglerPolicy
 from tfscale.console.sources.live import LiveSource
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec

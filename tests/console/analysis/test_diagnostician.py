@@ -2,12 +2,13 @@ import math
 from collections.abc import Callable
 
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.findings import Findings
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.recommendations import recommend
 from tfscale.console.analysis.step_groups import without_duplicates
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.console.wire import frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis

@@ -6,9 +6,10 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from phase_simulation import Noise, Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.frame import Frame
 

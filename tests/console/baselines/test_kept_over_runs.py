@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import fakes
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
+from phase_simulation import Simulation
 from tfscale.console.baselines.baseline_file import NAME, BaselineFile, open_baselines
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
@@ -17,6 +17,7 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import resilient_states
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.console.sources.source_factory import connect, connect_to
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task

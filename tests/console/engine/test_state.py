@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from simulated_runs import simulated
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.engine.events import (
     AgentDescribed,
@@ -18,6 +19,8 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
+from tfscale.console.engine.state_factory import states
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task
@@ -262,3 +265,13 @@ def test_where_tasks_sit_now_is_taken_from_the_newest_placement_and_told_once() 
         ("info", "cluster", "placed in generation 3: worker:1 to host-c"),
         ("info", "cluster", f"{host} is uncordoned: tasks may be placed there"),
     ]
+
+
+def test_a_straggler_that_ends_with_the_steps_is_no_good_news() -> None:
+    state, told = states(simulated_spec(3))(), []
+    for event in simulated(40, 3, "worker:1=1.6x@5s", "worker:1=stop@25s"):
+        state.fold(event)
+        if isinstance(event, SecondPassed):
+            told = state.snapshot(event.at).timeline
+    of_straggler = [(entry.severity, entry.text.partition(" for ")[0]) for entry in told if entry.kind == "straggler"]
+    assert of_straggler[-1] == ("info", "worker:1 was 1.6x slower in compute")

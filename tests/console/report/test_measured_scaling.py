@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from command_words import run_command
+from phase_simulation import Simulation
 from tfscale.console.analysis.findings import Findings, SubjectSummary
-from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.console.report.measured_scaling import scaling_over_runs
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.core.wire.json_records import frame_to_json

@@ -18,9 +18,9 @@ import fakes
 import numpy as np
 import pytest
 from command_words import run_command
+from phase_simulation import Simulation
 from simulated_runs import simulated
 from tfscale.console.analysis.findings import Findings, SubjectSummary
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state_factory import states
@@ -32,6 +32,7 @@ from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus

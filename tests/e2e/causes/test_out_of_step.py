@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,5 +29,7 @@ def test_a_worker_with_fewer_batches_is_told_as_that(tmp_path: Path) -> None:
 def test_a_collective_that_the_others_do_not_run_is_told_as_that(how: str, tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, how], {"worker": 2}, {}, timeout=150)
     sentence = ran.recording.told("crash")[-1]["sentence"]
-    assert "the workers run different collectives (does one of them evaluate alone?)" in sentence
+    # Who it is depends on what the agents heard before the end; TensorFlow's log alone does not name it.
+    alike = "the workers run different collectives (does one of them evaluate alone?)"
+    assert alike in sentence or re.search(r"^(after step \d+, )?worker:\d .*another collective", sentence), sentence
     assert "another task had died" not in sentence

@@ -121,6 +121,10 @@ class Feature:
         modules = self.names[0].module
         return ("tensorflow",) if modules.startswith("tensorflow.") else tuple(modules.split("|"))
 
+    def is_due(self, module: str) -> bool:
+        """Decide whether this module, which has just been imported, is the one that the installed version has."""
+        return module in self.modules and module in ("tensorflow", find(self.names[0].module).__name__)
+
     def fault(self) -> str | None:
         """Return why the feature cannot be used, in one line, None where all its names are as expected."""
         for name in self.names:

@@ -312,8 +312,8 @@ EXPORTS = Feature(
 )
 EXPORT_ARCHIVE = Feature(
     "models that all workers export to one path not repaired",
-    "keras.src.export.saved_model_export_archive"
-    ":SavedModelExportArchive|BaseSavedModelExportArchive.write_out(self, filepath)",
+    "keras.src.export.saved_model_export_archive|keras.src.export.saved_model|keras.src.export.export_lib"
+    ":SavedModelExportArchive|BaseSavedModelExportArchive|ExportArchive.write_out(self, filepath)",
 )
 MADE_FOLDERS = Feature(
     "folders that all workers make at once not repaired",

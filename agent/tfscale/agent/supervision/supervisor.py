@@ -220,10 +220,13 @@ class Supervisor:
         return pid
 
     def note(self, words: str) -> None:
-        """Add to the reason of the task's state; of a running task nobody needs the reason of its start any more."""
+        """Add to the reason of the task's state; a running task's start is long known, and its reason is replaced."""
         before = self._status
-        reasons = (words,) if before.state is TaskState.RUNNING else (before.reason, words)
-        self._status = replace(before, reason="; ".join(filter(None, reasons)))
+        if before.state is not TaskState.RUNNING:
+            self._status = replace(before, reason="; ".join(filter(None, (before.reason, words))))
+            return
+        self._status = replace(before, reason=words)
+        self._on_change(self._status)
 
     def explain(self, words: str, restart_at: float | None = None) -> bool:
         """Add the fate of an ended task to its reason; return whether the status has changed."""

@@ -30,9 +30,9 @@ from tfscale.core.records.probe_status import ProbeStatus
 class Diagnostician:
     """Memory of every agent's frames, in order of arrival; about once a second it returns the findings."""
 
-    def __init__(self, spec: ClusterSpec, rule: Rule | None = None, baselines: BaselineStore | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, baselines: BaselineStore | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
-        self._steps = StepGroups(self._tasks, rule or Rule())
+        self._steps = StepGroups(self._tasks, Rule())
         self._context = ClusterContext(spec, baselines)
         watched = Watched(spec, self._tasks, self._steps, self._context)
         self._detectors = tuple(make(watched) for make in DETECTORS)
@@ -79,7 +79,7 @@ class Diagnostician:
             now,
             self._steps.recovered,
             still_since=still.since if still else None,
-            no_pace=None if view.has_pace else view.condition.kind.value,
+            not_judged={} if view.has_pace else _not_judged(view),
         )
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
@@ -152,6 +152,12 @@ class Diagnostician:
             spent=self._context.spent,
             ran=self._context.ran,
         )
+
+
+def _not_judged(view: ClusterView) -> dict[Group, str]:
+    """Return the groups whose findings are not judged while no steps are made, each with the reason."""
+    has_failed = any(task.is_over and not task.ended_well for task in view.tasks)
+    return {Group.PACE: view.condition.kind.value} | ({Group.STANDSTILL: "failed"} if has_failed else {})
 
 
 def _probe(tasks: Sequence[ObservedTask]) -> ProbeStatus | None:

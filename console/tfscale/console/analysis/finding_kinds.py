@@ -58,8 +58,10 @@ NOT_JUDGED_WHY = {
     "starting": "not judged before the first step",
     "unknown": "not judged while nobody who trains is heard",
     "ended": "the training has ended",
+    "failed": "a task has failed",
 }
-"""Words for each reason: a kind of findings, or a condition of the cluster in which its pace is not judged."""
+"""Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, or `failed`:
+beside failed tasks nobody is said to be stuck."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 

@@ -27,13 +27,11 @@ class _Open:
 
         The evidence has the reason if it ended only because it is `not_judged`.
         """
-        last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
-            return self.past.over(last, end)
-        evidence = self.worst.evidence
-        if not_judged is not None:
-            evidence = {**evidence, NOT_JUDGED: not_judged}
-        return replace(self.worst, begin=self.diagnosis.begin, end=end, evidence=evidence)
+            over = self.past.over(replace(self.diagnosis, severity=self.worst.severity), end)
+        else:
+            over = replace(self.worst, begin=self.diagnosis.begin, end=end)
+        return over if not_judged is None else replace(over, evidence={**over.evidence, NOT_JUDGED: not_judged})
 
 
 @dataclass(slots=True)
@@ -48,13 +46,13 @@ class OpenDiagnoses:
         now: float,
         recovered: Mapping[str, float] | None = None,
         still_since: float | None = None,
-        no_pace: str | None = None,
+        not_judged: Mapping[Group, str] | None = None,
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         A diagnosis ends at `now`; a straggler that has `recovered` ends at its time there (Unix seconds, by subject); a
-        finding on the pace of a cluster without steps since `still_since` ends then. `no_pace` is the reason why
-        findings on the pace are not judged, a key of `NOT_JUDGED_WHY`.
+        finding on the pace of a cluster without steps since `still_since` ends then. `not_judged` has the reason why
+        findings of a group are not judged, a key of `NOT_JUDGED_WHY`.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)
@@ -67,7 +65,7 @@ class OpenDiagnoses:
         ended = [
             before.ended(
                 since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
-                _not_judged(before.diagnosis, kinds, no_pace),
+                None if before.diagnosis.subject in since else _not_judged(before.diagnosis, kinds, not_judged or {}),
             )
             for key, before in self._open.items()
             if key not in held
@@ -88,12 +86,10 @@ def _end_of(diagnosis: Diagnosis, now: float, still_since: float | None) -> floa
     return min(now, max(diagnosis.begin, still_since))
 
 
-def _not_judged(diagnosis: Diagnosis, kinds: Collection[str], no_pace: str | None) -> str | None:
+def _not_judged(diagnosis: Diagnosis, kinds: Collection[str], groups: Mapping[Group, str]) -> str | None:
     """Return why a diagnosis that ends is not judged beside open ones of these `kinds`; None where it is over."""
     kind = kind_of(diagnosis)
-    if no_pace is not None and kind.group is Group.PACE:
-        return no_pace
-    return next((other for other in kind.yields_to if other in kinds), None)
+    return groups.get(kind.group) or next((other for other in kind.yields_to if other in kinds), None)
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

@@ -45,7 +45,7 @@ REPORT_FORMATS = ("text", "json", "html")
 
 
 def _format(text: str, place: str) -> Any:
-    """Return the format; a format from the file or a variable may be for reports, and is then left out."""
+    """Return the format; in the file or a variable it may be one for the command `report`."""
     return one_of(*FORMATS, *(() if is_flag(place) else REPORT_FORMATS))(text, place)
 
 

@@ -29,7 +29,6 @@ from tfscale.v1.preflight_pb2_grpc import PreflightStub
 
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
-    from tfscale.v1.placement_pb2_grpc import PlacementAsyncStub
     from tfscale.v1.preflight_pb2_grpc import PreflightAsyncStub
 
 _logger = logging.getLogger(__name__)
@@ -138,11 +137,6 @@ class Channels:
             self._channels[task] = self._opener.open(self.address(task))
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
-
-    def placements(self, task: Task) -> PlacementAsyncStub:
-        """Return the stub by which an agent gets a placement; for use in one event loop."""
-        self.stub(task)
-        return PlacementStub(self._channels[task])
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
         """Return the stub of the task's agent for examinations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
 import grpc.aio
@@ -33,10 +34,16 @@ class Commands(Protocol):
     """Commands that the screens give. All raise CommandError."""
 
     def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        """Restart, stop or start tasks, and yield the progress."""
+        """Restart, stop or start tasks, and yield the progress.
+
+        `generation` is the generation that the operator saw, 0 for any: a newer one refuses the order.
+        """
 
     def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
-        """Restart the gang with the tasks of one host on others, and yield the progress."""
+        """Restart the gang with the tasks of a host, of an agent's address or of a task's host on others.
+
+        Yield the progress.
+        """
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
         """Have an order without a call of its own carried out, and return its result in words.
@@ -44,7 +51,7 @@ class Commands(Protocol):
         `task` is None where the order is about a host.
         """
 
-    def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+    def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
 
     async def stack(self, task: Task) -> Stack:
@@ -71,7 +78,7 @@ class NoCommands:
     async def carry_out(self, order: Order, _task: Task | None, argument: str) -> str:
         raise CommandError(f"cannot {order.name} {argument}: {self._reason}")
 
-    async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
+    async def follow_log(self, _task: Task, _tail: int) -> AsyncIterator[tuple[str, ...]]:
         raise CommandError(f"no log: {self._reason}")
         yield
 
@@ -90,11 +97,6 @@ class AgentCommands:
         self._channels = channels
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        """Restart, stop or start tasks, and yield the progress.
-
-        `generation` is the generation that the operator saw, 0 for any: a newer one refuses the order. Raises
-        CommandError.
-        """
         lead = self._channels.spec.lead
         stub = self._channels.stub(lead)
         method = getattr(stub, ORDERS[verb].call)
@@ -104,10 +106,6 @@ class AgentCommands:
             yield progress
 
     async def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
-        """Restart the gang with the tasks of a host, of an agent's address or of a task's host on others.
-
-        Yield the progress. Raises CommandError.
-        """
         lead = self._channels.spec.lead
         reason = "restart asked for at the console"
         call = self._channels.stub(lead).Restart(calls.without_request(self._channels.identity(lead), [host], reason))
@@ -128,62 +126,44 @@ class AgentCommands:
             yield progress
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        """Have an order without a call of its own carried out, and return its result in words.
-
-        `task` is None where the order is about a host. Raises CommandError.
-        """
         asked = task or self._channels.spec.lead
         request = calls.order_request(self._channels.identity(asked), order.name, argument)
-        try:
+        async with self._explained(f"cannot {order.name} {argument}", asked):
             reply = await self._channels.stub(asked).Order(request, timeout=_ORDER_PATIENCE)
-        except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain(f"cannot {order.name} {argument}", asked, error)) from None
         return printable(reply.done)
 
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
-        try:
+        async with self._explained(f"cannot {verb}", lead, call):
             async for message in call:
                 yield calls.progress(message, verb, message.at)
-        except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain(f"cannot {verb}", lead, error)) from None
-        finally:
-            call.cancel()
 
-    async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
-        """Yield the task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
-        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail, follow))
-        try:
+    async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
+        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail))
+        async with self._explained("no log", task, call):
             async for chunk in call:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
                 yield (*rotated, *chunk.lines)
-        except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain("no log", task, error)) from None
-        finally:
-            call.cancel()
 
     async def stack(self, task: Task) -> Stack:
-        """Return the Python stacks of the task's threads. Raises CommandError."""
         request = calls.stack_request(self._channels.identity(task))
-        try:
+        async with self._explained("no stack", task):
             reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
-        except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain("no stack", task, error)) from None
         return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
-        """Take TensorFlow's profile of the task's process, and yield the progress; the last has the file.
-
-        Raises CommandError.
-        """
         call = self._channels.stub(task).Profile(calls.profile_request(self._channels.identity(task), seconds))
-        try:
+        async with self._explained("no profile", task, call):
             async for reply in call:
                 yield calls.profile(reply, seconds)
-        except grpc.aio.AioRpcError as error:
-            raise CommandError(await self._explain("no profile", task, error)) from None
-        finally:
-            call.cancel()
 
-    async def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
-        agent = f"the agent of {task} at {self._channels.address(task)}"
-        return f"{failure}: {agent}: {await self._channels.explain(task, error)}"
+    @asynccontextmanager
+    async def _explained(self, failure: str, task: Task, stream: Any = None) -> AsyncIterator[None]:
+        """Raise an error of gRPC in this block as a CommandError; at the block's end, cancel the stream."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            agent = f"the agent of {task} at {self._channels.address(task)}"
+            raise CommandError(f"{failure}: {agent}: {await self._channels.explain(task, error)}") from None
+        finally:
+            if stream is not None:
+                stream.cancel()

@@ -147,8 +147,8 @@ def order_request(to: TaskIdentity, name: str, argument: str) -> agent_pb2.Order
     return agent_pb2.OrderRequest(to=_to(to), name=name, argument=argument)
 
 
-def log_request(to: TaskIdentity, tail: int, follow: bool) -> agent_pb2.FollowLogRequest:
-    return agent_pb2.FollowLogRequest(tail=tail, follow=follow, to=_to(to))
+def log_request(to: TaskIdentity, tail: int) -> agent_pb2.FollowLogRequest:
+    return agent_pb2.FollowLogRequest(tail=tail, follow=True, to=_to(to))
 
 
 def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:

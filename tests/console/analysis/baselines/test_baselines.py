@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from phase_simulation import Noise, Simulation
 from tfscale.console.analysis.baselines.baseline import Baseline
 from tfscale.console.analysis.baselines.run_facts import BaselineKey
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.findings import is_calm
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame

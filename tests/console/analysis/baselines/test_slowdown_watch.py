@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from phase_simulation import Noise, Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 
 Make = Callable[[int], Diagnostician]

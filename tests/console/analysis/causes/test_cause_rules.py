@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from phase_simulation import Simulation
+from phase_simulation import frame as made
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
-from tfscale.console.analysis.phase_simulation import frame as made
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import GpuSample, HostSample, Pressure, TaskUsage

@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from phase_simulation import Simulation
 from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, TaskUsage

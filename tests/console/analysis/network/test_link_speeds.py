@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.network.link_speeds import LinkSpeeds
-from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.host_sample import HostSample, Interface

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.network.slow_links import SlowLinks
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, PeerLink

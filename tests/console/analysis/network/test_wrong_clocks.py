@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
-from tfscale.console.analysis.phase_simulation import Simulation
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 

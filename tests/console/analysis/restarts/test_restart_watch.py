@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from phase_simulation import Noise, Simulation, frame
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import is_calm
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow, frame
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import loss_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.phase_simulation import Simulation, Slow
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.cluster.task import Task

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from phase_simulation import Noise, Simulation
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.console.analysis.run.pace_drop import Drop, PaceDrop
+from tfscale.console.sources.simulation.step_phases import Slow
 
 
 def drops(*rates: float) -> list[Drop | None]:

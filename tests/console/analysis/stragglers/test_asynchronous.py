@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
-from tfscale.console.analysis.phase_simulation import SHARES
+from tfscale.console.sources.simulation.step_phases import SHARES
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from phase_simulation import Noise, Simulation, frame
 from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, frame
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, lost_time

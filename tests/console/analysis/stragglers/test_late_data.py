@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from phase_simulation import frame
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
-from tfscale.console.analysis.phase_simulation import frame
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from phase_simulation import Noise, Simulation, frame
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, frame
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.records.diagnosis import Diagnosis

@@ -2,10 +2,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
+from phase_simulation import Noise, Simulation
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
 from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 
 Watch = Callable[[Simulation], list[tuple[str, float, float]]]

@@ -203,6 +203,20 @@ def test_a_time_out_of_contact_explains_who_failed_for_it(view: View, died: Died
     assert crash.sentence.endswith("because their peer was gone")
 
 
+def test_who_names_a_failed_task_belongs_to_its_failure_however_late(view: View, died: Died) -> None:
+    first = view("worker:1", status=with_log(died(100.0, code=1), "KeyError: 'label'"))
+    late = view("worker:0", status=with_log(died(125.0, code=1), PEER.replace("task:2", "task:1")))
+    (crash,) = diagnose(CrashWatch(), first, late, now=130.0)
+    assert crash.subject == "worker:1" and "worker:0 exited 1, 25 s later, because its peer was gone" in crash.sentence
+
+
+def test_nobody_fails_for_a_moment_out_of_contact(view: View, died: Died) -> None:
+    peers = [view(f"worker:{index}", status=with_log(died(112.0, code=1), PEER)) for index in range(3)]
+    peers[2].cut = (100.0, 102.5)
+    (crash,) = diagnose(CrashWatch(), *peers, now=125.0)
+    assert "out of contact" not in crash.sentence
+
+
 def test_who_fails_for_a_reason_of_its_own_is_nobodys_victim(view: View, died: Died) -> None:
     views = [
         view("worker:0", status=with_log(died(100.0, code=1), "OSError: [Errno 28] No space left on device")),

@@ -38,7 +38,7 @@ def repair(module: Any, on_fault: Callable[[str], None]) -> None:
     for want of this repair has the same line at its end.
     """
     for feature, put in REPAIRS:
-        if module.__name__ not in feature.modules or not tf_internals.applies(feature):
+        if not (feature.is_due(module.__name__) and tf_internals.applies(feature)):
             continue
         if (fault := feature.fault()) is None:
             put(module)

@@ -101,7 +101,8 @@ class NamedStragglers:
         if (verdict := suspect(blocks, self.rule)) is None:
             return None
         is_shown = any(map(self._is_shown, report([verdict])))
-        return Suspect(blocks.subjects[verdict.column], verdict.begin) if is_shown else None
+        since = self._since_resumed(verdict, float(blocks.end[-1])).begin
+        return Suspect(blocks.subjects[verdict.column], since) if is_shown else None
 
     def _is_shown(self, straggler: ReportedStraggler) -> bool:
         return straggler.is_alone and self._is_slower(straggler)

@@ -29,7 +29,8 @@ from tfscale.core.text import clock, duration, listing, signal_name
 
 TOGETHER = 15.0
 """Seconds within which failures of one generation are one incident: peers follow within 2 s, servers and evaluators
-some seconds later. With less one incident would be several, with more two incidents would be one."""
+some seconds later. With less one incident would be several, with more two incidents would be one. A failure whose log
+names a task of the incident belongs to it however late: on a busy host some peers take long to end."""
 
 _IN_SENTENCE = 160
 """Characters of a log's line that a sentence shows."""
@@ -38,6 +39,9 @@ _MOST_REASONS = 2
 _CUT_FELT = 30.0
 """Seconds after a silence in which others may still fail because of it: TensorFlow gives a peer up some ten seconds
 after its last heartbeat. With less such failures have no cause, with more an unrelated failure gets this cause."""
+_CUT_LEAST = 5.0
+"""Shortest silence of which others fail: a busy host is silent for three seconds now and then, and a connection of
+TensorFlow outlives that. With more the shortest cuts that end a training have no cause."""
 
 HOST_MEMORY = "host_memory"
 """Evidence (`reason`) of a task that the kernel has killed for want of memory."""
@@ -55,7 +59,9 @@ class _Incident:
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
-        return failure.generation == anchor.generation and abs(failure.at - anchor.at) <= TOGETHER
+        is_near = abs(failure.at - anchor.at) <= TOGETHER
+        is_of_these = failure.followed and any(failure.named == each.task for each in self.failures)
+        return failure.generation == anchor.generation and (is_near or is_of_these)
 
 
 @dataclass(slots=True)
@@ -216,8 +222,13 @@ def _cut_off(incident: _Incident, first: Failure, tasks: Mapping[str, ObservedTa
     """Return the task whose agent was out of contact for some time before the others failed, and is back."""
     if any(not failure.followed for failure in incident.failures):
         return None
-    cuts = [task for task in tasks.values() if task.cut and task.cut[0] <= first.at <= task.cut[1] + _CUT_FELT]
+    cuts = [task for task in tasks.values() if task.cut and _is_felt(*task.cut, first.at)]
     return cuts[0] if len(cuts) == 1 else None
+
+
+def _is_felt(begin: float, end: float, at: float) -> bool:
+    """Decide whether a silence from `begin` to `end` may be why a task failed at `at`."""
+    return end - begin >= _CUT_LEAST and begin <= at <= end + _CUT_FELT
 
 
 def _span(cut: tuple[float, float] | None) -> str:

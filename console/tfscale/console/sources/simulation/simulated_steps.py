@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.sources.simulation.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
+from tfscale.console.sources.simulation.step_phases import Slow, healthy_phases, slowed, spikes
 from tfscale.core.records.step_batch import PHASES
 
 _PART = 1.0
 """Seconds that are simulated at a time."""
+_VARIATION = 0.03
+"""Standard deviation over mean of a worker's lag."""
 _SPIKES = 0.02
 """Share of steps in which some worker takes three times as long."""
 _CPU_FACTOR = 1.5
@@ -46,9 +48,9 @@ class SimulatedSteps:
         self._seed += 1
         slow = tuple(self._slowed(fault) for fault in self._slow if fault.end > self._clock)
         # Where one of a thousand stumbles, all wait: a cluster of any size stumbles as often.
-        noise = Noise(variation=0.03, spikes=_SPIKES / self._workers)
-        part = Simulation(self._workers, self._rate, _PART, noise, slow, self._seed)
-        end, phases = part.steps()
+        random, shape = np.random.default_rng(self._seed), (int(_PART * self._rate) + 1, self._workers)
+        noise = random.normal(size=shape) * _VARIATION + spikes(random, shape, _SPIKES / self._workers)
+        end, phases = slowed(healthy_phases(self._rate, noise), slow)
         end, phases = end[:-1] + self._clock, phases[:, :-1]
         stop = next((fault for fault in self._stops if fault.end > self._clock), None)
         if stop is not None and stop.begin < end[-1]:

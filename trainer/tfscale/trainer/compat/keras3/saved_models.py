@@ -32,7 +32,7 @@ def repair_export(module: Any) -> None:
 
 
 def repair_archive(_: Any) -> None:
-    """Put the repair into the module `keras.src.export.saved_model_export_archive`."""
+    """Put the repair into the class that writes an exported model."""
     kind = EXPORT_ARCHIVE.names[0].owner
     kind.write_out = _written_apart(kind.write_out, shared_places.is_follower)
 

@@ -37,6 +37,8 @@ MODULES = (
     "keras.src.callbacks.tensorboard",
     "keras.src.engine.data_adapter",
     "keras.src.engine.training",
+    "keras.src.export.export_lib",
+    "keras.src.export.saved_model",
     "keras.src.export.saved_model_export_archive",
     "keras.src.metrics.metric",
     "keras.src.models.model",

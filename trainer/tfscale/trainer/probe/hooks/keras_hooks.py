@@ -38,7 +38,7 @@ class KerasHooks:
     def install(self, module: str) -> None:
         """Put the hooks into a module that has just been imported; most need none."""
         for feature, hooks in self._hooks.items():
-            if module in feature.modules and tf_internals.applies(feature):
+            if feature.is_due(module) and tf_internals.applies(feature):
                 self._patches.put(feature, hooks(feature))
 
     def _optimizer(self, feature: Feature) -> dict[str, Method]:

@@ -1,7 +1,7 @@
-"""Simulated step phases: equal workers with realistic noise, and slowdowns of chosen workers.
+"""Simulated clusters for tests and benchmarks of rules: equal workers with realistic noise, some of them slowed down.
 
-For tests, the benchmark of the straggler rule and the simulated console. A simulation is a stream of the frames that
-agents would send.
+A simulation is a stream of the frames that agents would send. Its steps are those of the console's own simulation, with
+noise that is like a host's.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
+from tfscale.console.sources.simulation.step_phases import Slow, healthy_phases, slowed, spikes
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.core.records.task_status import TaskState, TaskStatus
-
-SHARES = {"update": 0.03, "host": 0.05, "input": 0.07, "compute": 0.85}
-"""Share of each phase in a healthy worker's lag."""
-TRANSFER = 0.15
-"""Seconds of the network over a healthy worker's lag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +36,6 @@ class Noise:
     """Factor on the worker's lag during a burst."""
     spikes: float = 0.005
     """Share of single steps that take 3 times as long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """One worker's slowdown: from `begin` seconds on, a phase takes `ratio` times as long and `extra` seconds more."""
-
-    worker: int
-    ratio: float = 1.0
-    extra: float = 0.0
-    phase: str = "compute"
-    begin: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +61,9 @@ class Simulation:
         """Return ((k,) ends, (5, k, workers) phases) in seconds."""
         random = np.random.default_rng(self.seed)
         count = int(self.seconds * self.rate) + 1
-        lag = 1 / self.rate / (1 + TRANSFER)
-        drift = _autoregression(random, (count, self.workers), self.noise)
-        shares = np.array([SHARES[name] for name in PHASES[:-1]])[:, None, None]
-        phases = np.concatenate([lag * shares * np.exp(drift)[None], np.full((1, count, self.workers), TRANSFER * lag)])
+        phases = healthy_phases(self.rate, _noise(random, (count, self.workers), self.noise))
         if not self.noise.bursts:
-            return self._without_bursts(phases)
+            return slowed(phases, self.slow)
         end = np.empty(count)
         clock, spell = 0.0, _Bursts(self, random)
         for step in range(count):
@@ -93,28 +75,11 @@ class Simulation:
             end[step] = clock
         return end, phases
 
-    def _without_bursts(self, phases: Floats) -> tuple[Floats, Floats]:
-        """Compute all steps together: only the beginning of a slowdown depends on the steps before."""
-        for slow in sorted(self.slow, key=lambda slow: slow.begin):
-            begun = np.concatenate([[0.0], np.cumsum(_step_times(phases))[:-1]]) >= slow.begin
-            row = phases[PHASES.index(slow.phase), begun]
-            row[:, slow.worker] = row[:, slow.worker] * slow.ratio + slow.extra
-            phases[PHASES.index(slow.phase), begun] = row
-        own = phases[:-1].sum(axis=0)
-        end = np.cumsum(_step_times(phases))
-        phases[-1] += own.max(axis=1, keepdims=True) - own
-        return end, phases
-
     def _slow_down(self, step: Floats, clock: float) -> None:
         for slow in self.slow:
             if clock >= slow.begin:
                 row = PHASES.index(slow.phase)
                 step[row, slow.worker] = step[row, slow.worker] * slow.ratio + slow.extra
-
-
-def _step_times(phases: Floats) -> Floats:
-    """Return (k,) seconds of each step, by its slowest worker."""
-    return np.asarray(phases[:-1].sum(axis=0).max(axis=1) + phases[-1, :, 0])
 
 
 class _Bursts:
@@ -135,15 +100,14 @@ class _Bursts:
         return np.where(self._until > clock, noise.burst_ratio, 1.0)
 
 
-def _autoregression(random: np.random.Generator, shape: tuple[int, int], noise: Noise) -> Floats:
+def _noise(random: np.random.Generator, shape: tuple[int, int], noise: Noise) -> Floats:
     """Return the log of each lag over its mean."""
-    shocks = random.normal(size=shape) * noise.variation
-    drift = shocks
+    drift = random.normal(size=shape) * noise.variation
     if noise.memory:
         drift[1:] *= np.sqrt(1 - noise.memory**2)
         for before, after in pairwise(drift):
             after += noise.memory * before
-    return np.asarray(drift + np.where(random.random(shape) < noise.spikes, np.log(3.0), 0.0))
+    return np.asarray(drift + spikes(random, shape, noise.spikes))
 
 
 def frame(worker: int, at: float, end: Floats, phases: Floats, low: int, high: int) -> Frame:
