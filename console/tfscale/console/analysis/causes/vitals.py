@@ -80,7 +80,7 @@ NO_VITALS = Vitals()
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """Fields of a `GpuSample` of which vitals are made: to read all others doubled the cost of vitals."""
+    """Fields of a `GpuSample` for vitals: reading all fields doubled the cost of vitals."""
 
     uuid: str
     utilisation: float | None
