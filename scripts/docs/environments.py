@@ -12,6 +12,10 @@ _NIGHTLY_SECONDS = 24 * 3600.0
 """Age at which an environment with a nightly build is made anew: there is a new build each day."""
 
 
+_TENSORBOARD = "tensorboard"
+"""TensorFlow 2.21 no longer brings it, and its callback is in most scripts."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """Packages of a script's own environment; tfscale is not among them."""
@@ -28,9 +32,9 @@ class Environment:
         return self.keras_nightly or any("nightly" in package for package in self.packages)
 
 
-def _of(version: str, python: str, *more: str, keras: str = "keras 3", tf_keras: bool = True) -> Environment:
+def _of(version: str, python: str, keras: str = "keras 3", tf_keras: bool = True) -> Environment:
     legacy = (f"tf_keras=={version}.*",) if tf_keras else ()
-    return Environment(python, (f"tensorflow=={version}.*", *legacy, *more), keras)
+    return Environment(python, (f"tensorflow=={version}.*", *legacy, _TENSORBOARD), keras)
 
 
 ENVIRONMENTS = {
@@ -43,8 +47,8 @@ ENVIRONMENTS = {
     "tf2.19": _of("2.19", "3.12"),
     "tf2.20": _of("2.20", "3.13"),
     "tf2.21": _of("2.21", "3.12"),
-    "keras-nightly": Environment("3.11", ("tensorflow==2.21.*",), keras_nightly=True),
-    "tf-nightly": Environment("3.12", ("--pre", "tf-nightly")),
+    "keras-nightly": Environment("3.11", ("tensorflow==2.21.*", _TENSORBOARD), keras_nightly=True),
+    "tf-nightly": Environment("3.12", ("--pre", "tf-nightly", _TENSORBOARD)),
 }
 """All environments, oldest TensorFlow first; the Keras and protobuf of each are those that pip chooses for it."""
 

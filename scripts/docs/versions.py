@@ -11,6 +11,7 @@ Exit 1 where a program differs; a nightly's fault may be its own, and is only pr
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -113,7 +114,9 @@ def _judged(head: str, environment: Environment, python: str) -> list[str]:
         try:
             check(run(example, keras, Path(folder), python), example, keras)
         except AssertionError as error:
-            return [str(error)]
+            # It quotes the logs of all tasks.
+            lines = str(error).replace("\\n", "\n").splitlines()
+            return [next((line for line in lines if re.match(r"[\w.]+Error: ", line)), cut(str(error), _LONGEST))]
     return []
 
 

@@ -89,7 +89,7 @@ class EncodedFrame(NamedTuple):
     """Number of steps in the frame."""
     message: bytes
     steady: float
-    """Time at which it was made, on `steady_time`."""
+    """Time at which the frame was made, by `steady_time`."""
 
     def after(self, dropped: int) -> EncodedFrame:
         """Return this frame with the number of frames before it that its watcher did not get."""
@@ -99,7 +99,7 @@ class EncodedFrame(NamedTuple):
 
 
 def steady_time() -> float:
-    """Return the time on a clock of this host that nobody sets, and that goes on while the host is suspended."""
+    """Return the time of a clock of this host that nobody sets, and that does not stop in a suspended host."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -178,7 +178,7 @@ def past_beginning(
 def past_reply(schema: int, frames: Sequence[EncodedFrame], clock_set: float = 0.0) -> bytes:
     """Return a piece of the past, as `frame_reply` does; a piece without frames is its end.
 
-    Since its frames the host's clock was set forward by `clock_set` seconds.
+    After these frames the host's clock was set forward by `clock_set` seconds.
     """
     piece = b"".join(delimited(agent_pb2.Past.FRAMES_FIELD_NUMBER, frame.message) for frame in frames)
     piece += agent_pb2.Past(clock_set=clock_set).SerializeToString()

@@ -39,7 +39,7 @@ def clock(at: float) -> str:
 
 
 def since_when(begin: float, began_earlier: bool) -> str:
-    """Return since when something holds: `since before 12:00:00` where that began before what is known."""
+    """Return the begin of a finding in words: `since before 12:00:00` where it is older than the kept data."""
     return f"since {'before ' if began_earlier else ''}{clock(begin)}"
 
 

@@ -16,7 +16,7 @@ _LIBRARIES = {
     "keras": ("Keras", "3.15"),
     "tf_keras": ("tf_keras", "2.21"),
 }
-"""Name of each library, and its newest release that has every name: what a fault's line says to install."""
+"""Name of each library, and its newest release with every name, which a fault's line says to install."""
 
 
 class Absent:
@@ -117,7 +117,7 @@ class Feature:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Modules by whose import the feature becomes due, one in each version; TensorFlow's own are one."""
+        """Modules whose import makes the feature due, one in each version; all of TensorFlow's count as one."""
         modules = self.names[0].module
         return ("tensorflow",) if modules.startswith("tensorflow.") else tuple(modules.split("|"))
 
@@ -135,7 +135,7 @@ class Feature:
 
 
 def _library(name: Name) -> tuple[str, str, str]:
-    """Return the name of a name's library, its version where that is known, and the version to install."""
+    """Return the library of a name, its version where known, and the version to install."""
     root = name.module.partition(".")[0]
     library, known = _LIBRARIES[root]
     # While Keras is being imported its package has no version yet.

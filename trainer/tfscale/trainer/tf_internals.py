@@ -269,7 +269,7 @@ MODEL_KERAS_2 = _in_keras_2(
 
 _CORE = "keras.src.backend.tensorflow.core|keras.src.backend.tensorflow.ops.core"
 _TRAINER = "keras.src.backend.tensorflow.trainer:TensorFlowTrainer|Trainer"
-"""Places that have other names since Keras 3.16."""
+"""Places with other names since Keras 3.16."""
 
 # --- Repairs ---------------------------------------------------------------------------------------------------------
 
@@ -579,19 +579,19 @@ def inventory() -> Iterator[Feature]:
 
 
 def applies(feature: Feature) -> bool:
-    """Decide whether a feature is one of the installed Keras: Keras 2 and 3 have modules of the same names."""
+    """Decide whether a feature is for the installed Keras: modules of Keras 2 and 3 share names."""
     if isinstance(feature, _FeatureOfKeras2):
         return is_keras_2(feature.package)
     return not feature.modules[0].startswith("keras.") or not any(map(is_keras_2, ("keras.src", "keras")))
 
 
 def is_keras_2(package: str) -> bool:
-    """Return whether this package holds Keras 2, which has a folder that Keras 3 has not."""
+    """Return whether this package holds Keras 2, by a folder that Keras 3 lacks."""
     return any((Path(path) / "engine").is_dir() for path in getattr(find(package), "__path__", ()))
 
 
 def never_imported(library: str) -> Iterator[Feature]:
-    """Return the features of which no module came with the import of `keras` or `tf_keras`, which imports them all.
+    """Return the features without an imported module, although `keras` or `tf_keras` imports all its modules.
 
     Keras imports `keras.src.backend.tensorflow` for no other backend.
     """

@@ -152,9 +152,9 @@ class LocalTask:
                 self._on_over(True)
             raise
 
-    def note(self, words: str) -> None:
-        """Tell in the task's status what an order has done that changes no state."""
-        self._supervisor.note(words)
+    def add_to_reason(self, words: str) -> None:
+        """Add to the reason in the task's status what an order without a change of state has done."""
+        self._supervisor.add_to_reason(words)
 
     async def generation(self) -> int:
         return self._journal.entry.generation

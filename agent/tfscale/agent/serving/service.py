@@ -151,7 +151,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
-        self._local.note(f"a profile was asked for at {clock(time.time())} by {ORDERED_BY.get()}")
+        self._local.add_to_reason(f"a profile was asked for at {clock(time.time())} by {ORDERED_BY.get()}")
         async with aclosing(self._profile(request.seconds)) as steps:
             async for progress in steps:
                 yield wire.profile_message(progress)
@@ -166,7 +166,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if order.subject is not Subject.TASK and self._gang is None:
             raise Unsupported(self._not_the_lead())
         done = await carry_out(bounded(request.argument, wire.MOST_REASON))
-        self._local.note(f"{done} at {clock(time.time())} by {ORDERED_BY.get()}")
+        self._local.add_to_reason(f"{done} at {clock(time.time())} by {ORDERED_BY.get()}")
         return agent_pb2.OrderReply(done=done)
 
     async def Apply(

@@ -219,7 +219,7 @@ class Supervisor:
             raise SupervisionError("the task has just ended: start it first") from None
         return pid
 
-    def note(self, words: str) -> None:
+    def add_to_reason(self, words: str) -> None:
         """Add to the reason of the task's state; a running task's start is long known, and its reason is replaced."""
         before = self._status
         if before.state is not TaskState.RUNNING:

@@ -24,8 +24,8 @@ _MARK = f"/{MODULE}.py"
 _PERIOD = 3.0
 """Seconds between two looks, each of which reads some files of every process of the task."""
 _EARLY = 10.0
-"""Seconds from a task's start within which its processes are looked at each second, so that a short task is seen, and
-in which it is not said that TensorFlow is missing: an import takes some of them."""
+"""Seconds from a task's start in which its processes are looked at each second, so that a short task is seen, and in
+which a missing TensorFlow is no fault: its import takes some seconds."""
 _UNLOADED = ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
 _NEEDED = ("TFSCALE_REPORT", "TFSCALE_PROBE_PATH")
 
@@ -82,7 +82,7 @@ class AbsentProbe:
 def absent_probe(task_pid: int) -> ProbeStatus | None:
     """Return the status of a probe that no process of the task has, with the reason and what to do.
 
-    None where a process may still report, or where the agent may look into none.
+    None where a process may still report, or where the agent may look into no process.
     """
     site, processes = probe_site(), list(_processes(task_pid))
     reasons = [reason(process, site) for process in processes if process.has_tensorflow]
@@ -126,7 +126,7 @@ def _lost_path(process: StartedProcess, flags: str, site: str) -> str | None:
 
 
 def _out_of_reach(process: StartedProcess) -> str:
-    """Return why the process cannot report to this agent, and what to do; empty where it can, as far as is known."""
+    """Return why the process cannot report to this agent, and what to do; empty where it can, or where unknown."""
     if process.user not in (0, os.getuid()):
         return (
             f"its process {process.pid} runs as user {process.user}, who may not write to the agent's socket: "
@@ -143,7 +143,7 @@ def _out_of_reach(process: StartedProcess) -> str:
 
 
 def _is_seen(pid: int, path: str) -> bool:
-    """Decide whether a path is there in the view of a process; True where that is not known."""
+    """Decide whether a path exists for a process; True where unknown."""
     root = Path(f"/proc/{pid}/root")
     try:
         (root / path.lstrip("/")).stat()

@@ -24,8 +24,8 @@ PIECE = 32 << 10
 """Bytes of a piece of the past: some ten frames, so that a console reads few messages, and the waiting pieces of a
 thousand agents take 32 MB."""
 CLOCK_SET = 0.5
-"""Seconds by which a clock of the host has moved against one that nobody sets: it was set. NTP turns a clock by half a
-millisecond a second at most; what is set by less puts no frame in another second."""
+"""Seconds between the movements of the host's clock and of a clock that nobody sets, from which on the host's clock
+was set. NTP moves a clock by half a millisecond a second at most; a smaller set puts no frame into another second."""
 
 
 class Watcher:

@@ -56,7 +56,7 @@ class KeptFrames:
         return [frame for frame in self._ordered() if frame.at > since]
 
     def with_steps(self, since: float) -> list[EncodedFrame]:
-        """Return the frames made after `since` (`steady_time`), and before them as many of steps as of stillness."""
+        """Return the frames made after `since` (`steady_time`), and before them as many with steps as without."""
         newer = [frame for _, frame in self._still if frame.steady > since]
         older = [frame for _, frame in self._busy if frame.steady <= since]
         return older[max(0, len(older) - len(newer)) :] + [each for each in self._ordered() if each.steady > since]

@@ -46,7 +46,7 @@ class Refusal(TfscaleError):
 
 
 class Newer(Refusal):
-    """A process whose probe is newer than this agent, as after an upgrade beneath an agent that runs."""
+    """A process with a newer probe than this agent, as after an upgrade while the agent runs."""
 
 
 class Occupied(TfscaleError):

@@ -155,7 +155,7 @@ class Diagnostician:
 
 
 def _not_judged(view: ClusterView) -> dict[Group, str]:
-    """Return the groups whose findings are not judged while no steps are made, each with the reason."""
+    """Return the groups whose findings are not judged without steps, each with the reason."""
     has_failed = any(task.is_over and not task.ended_well for task in view.tasks)
     return {Group.PACE: view.condition.kind.value} | ({Group.STANDSTILL: "failed"} if has_failed else {})
 

@@ -43,14 +43,14 @@ class Charge(StrEnum):
     JOINT_SHARE = "joint share"
     """The finding's part of the joint cost of all stragglers."""
     WORTHLESS = "worthless"
-    """All time in which steps are made, since no step is worth anything."""
+    """All time with steps, since each step is worthless."""
     SHARE = "share"
     """The share of the time in the finding's evidence (`cost`)."""
 
 
 _STOPPING = (Charge.STANDSTILL, Charge.RECOVERY, Charge.START)
 NOT_JUDGED = "not_judged"
-"""Evidence of a finding that ended only because it is not judged any longer: the reason, a key of `NOT_JUDGED_WHY`."""
+"""Evidence of a finding that ended only because it is no longer judged: the reason, a key of `NOT_JUDGED_WHY`."""
 NOT_JUDGED_WHY = {
     "straggler": "not judged beside a straggler",
     "slow_link": "not judged beside a slow link",
@@ -60,8 +60,8 @@ NOT_JUDGED_WHY = {
     "ended": "the training has ended",
     "failed": "a task has failed",
 }
-"""Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, or `failed`:
-beside failed tasks nobody is said to be stuck."""
+"""Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, or
+`failed`, beside which no task is called stuck."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -86,7 +86,7 @@ class FindingKind:
     costs_all: bool = False
     """True where every step beside such a finding is worthless, or nobody knows which steps are."""
     yields_to: tuple[str, ...] = ()
-    """Kinds beside which such a finding is not judged: it ends then without being over."""
+    """Kinds beside which such a finding is not judged: then it ends without being over."""
     tells_who_ended: bool = False
     """True where the sentence names all tasks that the finding has ended."""
     gaps: Mapping[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class Findings:
     """Median seconds of a step that the network takes from every worker."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of the run so far by bucket of its goodput, up to when a task ran last; empty before anything started."""
+    """Seconds of the run by bucket of its goodput, up to the last time at which a task ran; empty before any start."""
     ran: float = 0.0
     """Newest time at which a task ran, Unix seconds; 0 before."""
     local_steps: int = 1
@@ -93,7 +93,7 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
 
 
 def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
-    """Decide whether a stillness or a hang has ended only because the other of both kinds goes on with it."""
+    """Decide whether a stillness has ended only because a hang continues it, or a hang because a stillness does."""
     if diagnosis.kind not in _STANDING or diagnosis.end is None:
         return False
     return any(

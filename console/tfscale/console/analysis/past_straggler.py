@@ -61,8 +61,8 @@ class PastStraggler:
         `last` is its last diagnosis; `past_tense` writes the sentence.
         """
         cost, phase = self._costs / self.evaluations, self._phases.most_common(1)[0][0]
-        told = self._phase_ratios.get(phase)
-        of_phase = {"phase_ratio": told.total / told.count, "worst_phase_ratio": told.worst} if told else {}
+        ratios = self._phase_ratios.get(phase)
+        of_phase = {"phase_ratio": ratios.total / ratios.count, "worst_phase_ratio": ratios.worst} if ratios else {}
         left_out = {*live_cost.EVIDENCE, "phase_ratio"}
         evidence = {
             **{name: value for name, value in last.evidence.items() if name not in left_out},

@@ -121,7 +121,7 @@ class FindingLedger:
         return max(diagnosis.begin, self._stood_until) if is_standstill else diagnosis.begin
 
     def _begin_again(self, entry: _Entry, diagnosis: Diagnosis, watched: float) -> float:
-        """Return the time from which on a diagnosis is charged that is open, perhaps again: a hang that was still."""
+        """Return the time from which on an open diagnosis is charged; where it opens again, after its last charge."""
         is_again = entry.last.end is not None and diagnosis.end is None and kind_of(diagnosis).stops_training
         return max(entry.last.end or 0.0, self._stood_until) if is_again else watched
 

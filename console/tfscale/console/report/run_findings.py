@@ -67,7 +67,7 @@ class RunFindings:
             self.timeline.add(snapshot.at, self.findings)
 
     def _add_worthless(self, before: Findings) -> None:
-        """Add the time since the findings `before`, if a finding is open now beside which no step is worth anything."""
+        """Add the time since the findings `before`, if an open finding makes all steps worthless."""
         charges = {kind_of(each).charges for each in self.findings.diagnoses if each.end is None}
         if Charge.WORTHLESS in charges and self.findings.condition.may_be_judged:
             for bucket, seconds in self.findings.spent.items():
@@ -87,8 +87,8 @@ class RunFindings:
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, with two that only the whole run shows.
 
-        The time of steps that are worth nothing is of no other bucket; of steps that were made again it is lost once.
-        Time after a crash from which nobody has recovered lasts until the recording ends.
+        The time of worthless steps is in no other bucket; that of repeated steps is lost once. Time after a crash
+        without a recovery lasts until the recording ends.
         """
         if not self.findings.spent:
             return {}

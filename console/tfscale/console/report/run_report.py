@@ -67,7 +67,7 @@ class NumberRange:
     lowest: float
     highest: float
     last: float | None
-    """None where it is no finite number."""
+    """Last value; None where it is not finite."""
 
     def add(self, value: float) -> None:
         self.lowest, self.highest, self.last = min(self.lowest, value), max(self.highest, value), value

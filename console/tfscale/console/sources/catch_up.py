@@ -55,7 +55,7 @@ class _Share:
     offset: float = 0.0
     """Seconds by which the console's clock is ahead of the agent's."""
     clock_set: float = 0.0
-    """Seconds by which the agent's was set forward after the frames that come now."""
+    """Seconds by which the agent's clock was set forward after the frames that come now."""
     has_frames: bool = False
     is_whole: bool = False
     """True once all of its past has come, or is no longer waited for."""
@@ -142,7 +142,7 @@ class CatchUp:
         self._shares[task].offset = offset
 
     def note_clock_set(self, task: Task, seconds: float) -> None:
-        """Note by how much the clock of the agent's host was set forward after the frames that come now."""
+        """Take in by how much the clock of the agent's host was set forward after the frames that come now."""
         self._shares[task].clock_set = seconds
 
     def end_past(self, task: Task) -> None:

@@ -37,7 +37,7 @@ class StreamReply:
     ends_past: bool = False
     """True once all of the past has come."""
     clock_set: float = 0.0
-    """Seconds by which the clock of the agent's host was set forward since these frames of the past."""
+    """Seconds by which the clock of the agent's host was set forward after these frames of the past."""
 
 
 @dataclass(frozen=True, slots=True)

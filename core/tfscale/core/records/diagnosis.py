@@ -10,7 +10,7 @@ from tfscale.core.records.schema import Time
 Evidence = dict[str, float | str | tuple[str, ...] | None]
 """Numbers, words and names of a finding, under the names of the schema."""
 BEGAN, EARLIER = "began", "earlier"
-"""Name and value of the evidence of a finding that held at the begin of what is known, and so perhaps before."""
+"""Name and value in the evidence of a finding that held at the begin of the kept data, and so perhaps before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Diagnosis:
 
     @property
     def began_earlier(self) -> bool:
-        """True where `begin` is the begin of what is known, and the finding is older."""
+        """True where the finding is older than `begin`, which is the begin of the kept data."""
         return self.evidence.get(BEGAN) == EARLIER
 
     def number(self, name: str) -> float | None:

@@ -16,7 +16,7 @@ _SIZES = {DOUBLE: 8, FLOAT: 4}
 _MOST_BITS = 63
 """Shift of the tenth byte of a number, its last one."""
 _SINGLE = [bytes([number]) for number in range(0x80)]
-"""Numbers of a single byte, which most are: lengths, keys, counts."""
+"""Bytes of the numbers of a single byte, as most lengths, keys and counts are."""
 _CONTINUED = [bytes([0x80 | low]) for low in range(0x80)]
 """First byte of a number of several bytes, by the number's last seven bits."""
 
@@ -85,7 +85,7 @@ def _varints_of(block: int, begin: int, end: int) -> tuple[bytes, ...]:
 
 
 def varint(number: int) -> bytes:
-    """Return a number of at least 0 as it is on the wire. Raises ValueError for a negative one."""
+    """Return the bytes of a number of at least 0. Raises ValueError for a negative number."""
     if 0 <= number < len(_SINGLE):
         return _SINGLE[number]
     encoded = bytearray()

@@ -36,7 +36,7 @@ def test_a_clock_that_was_set_back_ends_no_samples(frame: Callable[..., Frame]) 
     samples = Samples(spacing=2.5)
     for at in (1000.0, 1003.0, 5.0, 8.0):
         samples.add(sampled(frame, at))
-    assert [at for at, _ in samples._recent] == [1000.0, 1003.0, 5.0, 8.0]
+    assert [sample.at for sample in samples._recent] == [1000.0, 1003.0, 5.0, 8.0]
 
 
 def test_the_most_that_a_link_moved_is_remembered_for_good(frame: Callable[..., Frame]) -> None:

@@ -54,7 +54,7 @@ def test_after_a_straggler_nobodys_counters_are_of_the_time_before(
     cluster: Callable[..., ClusterSpec], frame: Callable[..., Frame]
 ) -> None:
     context = ClusterContext(cluster(100))
-    for second in range(30):
+    for second in range(31):
         for worker in range(100):
             host = HostSample(0.2 if second < 10 else 0.6, 4, 1.0, 1, 2, 0)
             context.observe(f"worker:{worker}", frame(at=float(second), host=host))

@@ -51,7 +51,7 @@ def repair(module: Any, on_fault: Callable[[str], None]) -> None:
 
 
 def look_for_absent(library: str, on_fault: Callable[[str], None]) -> None:
-    """Tell of the hooks and repairs whose modules `keras` or `tf_keras`, imported whole, does not have."""
+    """Report the hooks and repairs whose modules are missing from `keras` or `tf_keras`, imported whole."""
     for feature in tf_internals.never_imported(library):
         if (fault := feature.fault()) is not None:
             _leave_out(feature, fault, on_fault)

@@ -25,9 +25,9 @@ def repair(adapters: Any) -> None:
             and data.cardinality != tf.data.INFINITE_CARDINALITY
         )
 
-    def validate_args(self: Any, y: Any, sample_weights: Any, steps: Any, shards: Any) -> None:
-        # One step passes the check; how many are trained does not depend on it.
-        validate(self, y, sample_weights, 1 if is_counted(self) else steps, shards)
+    def validate_args(self: Any, y: Any, sample_weights: Any, steps: Any, *shards: Any) -> None:
+        # One step passes the check; how many are trained does not depend on it. Keras 2.12 has no shards.
+        validate(self, y, sample_weights, 1 if is_counted(self) else steps, *shards)
 
     def get_size(self: Any) -> Any:
         if not is_counted(self):

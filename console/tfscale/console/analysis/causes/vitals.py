@@ -80,7 +80,7 @@ NO_VITALS = Vitals()
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """Fields of a `GpuSample` of which vitals are made: to read all others doubled the cost of vitals."""
+    """Fields of a `GpuSample` for vitals: reading all fields doubled the cost of vitals."""
 
     uuid: str
     utilisation: float | None
@@ -95,39 +95,59 @@ class GpuState:
 
 
 @dataclass(slots=True)
+class _Sample:
+    """Counters of one moment."""
+
+    at: float
+    counters: Counters
+    _read: tuple[HostSample | None, tuple[GpuState, ...]] | None = None
+
+    @property
+    def read(self) -> tuple[HostSample | None, tuple[GpuState, ...]]:
+        """Host and GPUs, decoded once: a sample is in the windows of several periods."""
+        if self._read is None:
+            self._read = self.counters.host, self.counters.gpus_as(GpuState)
+        return self._read
+
+    def unread(self) -> _Sample:
+        """Return the sample without what was decoded, which takes ten times the memory."""
+        return _Sample(self.at, self.counters)
+
+
+@dataclass(slots=True)
 class Samples:
     """The newest samples of one task's agent."""
 
     spacing: float = 0.0
     """Least seconds between two samples that are kept."""
-    _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
-    _older: deque[tuple[float, Counters]] = field(default_factory=deque)
+    _recent: deque[_Sample] = field(default_factory=deque)
+    _older: deque[_Sample] = field(default_factory=deque)
     most_moved: float | None = None
     """Most bytes that one interface moved in any second, in one direction; condense at least once in WINDOW_SECONDS."""
 
     def add(self, frame: Frame) -> None:
         """Keep the counters of a frame."""
         counters, recent, older = frame.counters, self._recent, self._older
-        if not counters or (recent and recent[-1][0] <= frame.at < recent[-1][0] + self.spacing):
+        if not counters or (recent and recent[-1].at <= frame.at < recent[-1].at + self.spacing):
             return
-        recent.append((frame.at, counters))
-        while recent[0][0] < frame.at - WINDOW_SECONDS:
+        recent.append(_Sample(frame.at, counters))
+        while recent[0].at < frame.at - WINDOW_SECONDS:
             old = recent.popleft()
-            if not older or old[0] >= older[-1][0] + OLDER_SECONDS:
-                older.append(old)
-        while older and older[0][0] < frame.at - KEEP_SECONDS:
+            if not older or old.at >= older[-1].at + OLDER_SECONDS:
+                older.append(old.unread())
+        while older and older[0].at < frame.at - KEEP_SECONDS:
             older.popleft()
 
     def vitals(self, since: float = -math.inf) -> Vitals:
         """Condense the newest samples, where possible those after `since` (Unix seconds); all None without samples."""
         if not self._recent:
             return NO_VITALS
-        newest = self._recent[-1][0]
+        newest = self._recent[-1].at
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
-        window = list(takewhile(lambda sample: sample[0] > begin, reversed(self._recent)))[::-1]
-        hosts = [(at, host) for at, counters in window if (host := counters.host) is not None]
+        window = list(takewhile(lambda sample: sample.at > begin, reversed(self._recent)))[::-1]
+        hosts = [(sample.at, host) for sample in window if (host := sample.read[0]) is not None]
         self._note_moved([host for _, host in hosts])
-        gpus = [counters.gpus_as(GpuState) for _, counters in window]
+        gpus = [sample.read[1] for sample in window]
         return Vitals(**_of_host(hosts), **_of_gpus(gpus), ecc_errors=self._new_ecc_errors(gpus[-1]))
 
     def _new_ecc_errors(self, newest: Sequence[GpuState]) -> int | None:
@@ -135,7 +155,7 @@ class Samples:
         now = _ecc_errors(newest)
         if not now:
             return now
-        before = _ecc_errors((self._older or self._recent)[0][1].gpus_as(GpuState))
+        before = _ecc_errors((self._older or self._recent)[0].read[1])
         return max(0, now - (now if before is None else before))
 
     def _note_moved(self, hosts: Iterable[HostSample]) -> None:

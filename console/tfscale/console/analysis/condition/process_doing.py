@@ -59,7 +59,7 @@ class Doing:
 
 
 def unheard_since(silent: Iterable[Doing]) -> str:
-    """Return since when nothing is heard from these agents, all of which are silent: ` since 12:00:00`."""
+    """Return the begin of these agents' common silence in words: ` since 12:00:00`."""
     heard = [each.since for each in silent if each.since is not None]
     return f" since {clock(max(heard))}" if heard else " since the console began to watch"
 

@@ -144,8 +144,8 @@ def _at_work(busy: Mapping[str, Doing], waiting: Sequence[str]) -> str:
     names, first = list(busy), next(iter(busy.values()))
     since = min((each.since for each in busy.values() if each.since is not None), default=None)
     length = "" if since is None else f" since {clock(since)}"
-    told = f"{listing(names)} {_has(names)} been {first.clause}{length}"
-    return f"{told}; {listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else told
+    sentence = f"{listing(names)} {_has(names)} been {first.clause}{length}"
+    return f"{sentence}; {listing(list(waiting))} {_verb(waiting, 'wait')}" if waiting else sentence
 
 
 def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:

@@ -63,7 +63,7 @@ def _ends(view: ClusterView, first: int, last: int) -> Floats:
 
 
 def _onset(clock: Diagnosis, subjects: Sequence[str], ends: Floats) -> float:
-    """Return the end of the first step that a clock was as wrong as now, on the others' clocks, of (n, k) `ends`."""
+    """Return the first step's end at which a clock was as wrong as now, by the others' clocks; `ends` are (n, k)."""
     of_one = clock.subject != CLUSTER
     is_own = np.array([subject_owner(each) == clock.subject if of_one else each == subjects[0] for each in subjects])
     is_whole = np.isfinite(ends).all(axis=1)

@@ -155,9 +155,11 @@ class ClusterContext(Detector):
             return self.open
         is_late_anew, self._are_late = bool(late) and not self._are_late, bool(late)
         period = now // PERIOD
+        # The first judgement waits for its moment, too: a beginning is known to some consoles sooner than to others.
+        self._judged = period if self._judged is None else self._judged
         if not is_late_anew and self._judged == period:
             self._turn += 1
-            self._condense(self._batches[self._turn :][:1])
+            self._condense(self._batches[self._turn :][:1] if self._vitals else ())
         else:
             self._condense(self._batches[:1] if self._vitals else self._batches)
             self._turn = self._turn if self._judged == period else 0

@@ -70,7 +70,7 @@ class Goodput:
     _attempt: Attempt | None = None
     """Attempt of the newest steps."""
     _consumed: int = -1
-    """Newest collective of that attempt with its time in a bucket."""
+    """Newest collective of that attempt whose step is counted in a bucket."""
     _highest: int = -1
     """The highest global step so far."""
     _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Goodput:
         return self._consumed + 1 if attempt == self._attempt else 0
 
     def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
-        """Take in steps from `next_step` on that all workers have reported, and return by how much the clocks were set.
+        """Take in steps from `next_step` on that all workers have reported; return the seconds by which clocks moved.
 
         `newest_global` is the global step of the last, None where the program does not count them.
         """
@@ -131,7 +131,7 @@ class Goodput:
         return set_by
 
     def _follow_clock(self, fresh: AlignedSteps) -> float:
-        """Move what is known back where all new steps end before it, and return by how much: the clocks were set."""
+        """Move all kept times back where all new steps end before them, and return by how much: the clocks were set."""
         if self.begin is None or self._reached is None or fresh.end[-1] >= self._reached:
             return 0.0
         set_by = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached

@@ -42,7 +42,7 @@ class PaceDrop:
             self._rates.popleft()
 
     def newest(self) -> Drop | None:
-        """Return how much faster training was within the last minute than at the newest rates; None for no news."""
+        """Return the factor by which training was faster within the last minute; None where that is no news."""
         rates = [known for _, known in self._rates]
         if len(rates) < _BEFORE + _NOW:
             return None

@@ -162,7 +162,7 @@ class StepTable:
         return float(self._end[row.position, place]) if 0 <= place < self._end.shape[1] else math.nan
 
     def move(self, subject: str, seconds: float) -> None:
-        """Move the ends of the subject's steps: the clock on which it measures them was set by so many seconds."""
+        """Move the ends of the subject's steps by the seconds by which its host's clock was set."""
         self._write_all()
         self._end[self._rows[subject].position] += seconds
 
@@ -338,10 +338,10 @@ class StepTable:
     def _is_current(self, batch: StepBatch) -> bool:
         row = self._rows.get(batch.subject)
         known = (row.attempt, row.part) if row and row.attempt and batch.generation == self.generation else (0, 0)
-        told = (batch.attempt, batch.part)
-        if batch.generation < self.generation or told < known:
+        newest = (batch.attempt, batch.part)
+        if batch.generation < self.generation or newest < known:
             return False
-        if batch.generation > self.generation or (0, 0) < known < told:
+        if batch.generation > self.generation or (0, 0) < known < newest:
             self._reset(batch.generation)
         return True
 

@@ -63,11 +63,11 @@ class AsynchronousWorkers:
             self._reporters[batch.subject] = batch.reporter
 
     def follow_clock(self, task: str, seconds: float) -> None:
-        """Move the steps that a task has reported whose host's clock was set, and forget what is known of the pace."""
-        told = {subject for subject, reporter in self._reporters.items() if reporter.partition("/")[0] == task}
-        for subject in told & self._tables.keys():
+        """Move the steps that a task has reported after its host's clock was set, and forget the pace's history."""
+        reported = {subject for subject, reporter in self._reporters.items() if reporter.partition("/")[0] == task}
+        for subject in reported & self._tables.keys():
             self._tables[subject].move(subject, seconds)
-        self.watch.restart(told)
+        self.watch.restart(reported)
 
     @property
     def figures(self) -> Mapping[str, StragglerFigures]:

@@ -50,7 +50,7 @@ class SynchronousSubjects:
         """(generation, attempt, part) of each subject when it was last judged."""
 
     def follow_clock(self, task: str, seconds: float) -> None:
-        """Move the steps of a task whose host's clock was set, and forget the history that has both times."""
+        """Move the steps of a task after its host's clock was set, and forget the history, which has both times."""
         for subject in filter(lambda subject: subject_owner(subject) == task, self.table.subjects()):
             self.table.move(subject, seconds)
         self.watch.restart(set(self.watch.named))

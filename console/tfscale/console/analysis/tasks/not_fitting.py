@@ -11,7 +11,7 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 
 def not_fitting(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for all running tasks that lack the same names; a task's next start ends its part."""
+    """Return one diagnosis for all running tasks that lack the same names; a task leaves it at its next start."""
     lacking: dict[tuple[str, ...], list[ObservedTask]] = {}
     for task in tasks:
         if task.running and task.probe and (faults := _faults(task.probe.warnings)):

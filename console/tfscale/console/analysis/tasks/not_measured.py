@@ -12,13 +12,13 @@ from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import clock
 
 PATIENCE = 30.0
-"""Seconds from a task's start until it is named for not having loaded TensorFlow. An import takes that long on a busy
-host, and with less each slow start would be named; with more a wrong command is found later."""
+"""Seconds from a task's start until it is named for having loaded no TensorFlow. An import takes as long on a busy
+host: with less each slow start would be named; with more a wrong command is found later."""
 _NEVER = (ProbeState.DISABLED, ProbeState.ABSENT, ProbeState.EXPECTED)
 
 
 def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return a diagnosis for each task whose steps are not measured; its next start ends the diagnosis."""
+    """Return a diagnosis for each task whose steps are not measured; it ends at the task's next start."""
     return [_describe(task, why) for task in tasks if task.probe and (why := _why(task, task.probe))]
 
 

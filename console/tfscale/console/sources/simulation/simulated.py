@@ -17,8 +17,8 @@ from tfscale.core.errors import UsageError
 RATE = 10.0
 """Steps a second of a healthy cluster."""
 MOST_SIMULATED = 5_000
-"""Workers, at most. Of 2,000 a snapshot took 3 s of one slow core, of 5,000 half a minute, and the console was behind;
-of 10,000 there was none after 100 s."""
+"""Most workers. A snapshot of 2,000 took 3 s of one slow core, one of 5,000 half a minute, and the console fell
+behind; of 10,000 there was none after 100 s."""
 
 
 def simulated_spec(workers: int) -> ClusterSpec:

@@ -28,7 +28,7 @@ _ABBREVIATIONS = {
 _ADVICE = "_tfscale_advice"
 
 unrepaired: dict[str, str] = {}
-"""Lines about repairs that do not fit this TensorFlow or Keras, by a part of the error that each would prevent."""
+"""Lines about repairs that do not fit this TensorFlow or Keras, by a part of the error that each repair prevents."""
 
 
 def advise(error: BaseException, sentence: str) -> None:

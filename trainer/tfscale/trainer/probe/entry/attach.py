@@ -20,8 +20,8 @@ _ALONE = "TF_CONFIG is no longer in the environment of the training process: it 
 def attach(module: str) -> None:
     """Repair a module of TensorFlow or Keras that was just imported, and hook into it.
 
-    Repairs that fail are told; a hook that fails ends the measuring. Raises what keeps the probe from being made: the
-    repairs, which do not need it, come first.
+    Failed repairs are reported; a failed hook ends the measuring. Repairs come first, because they do not need the
+    probe, and an error that keeps the probe from being made is raised.
     """
     try:
         repairs.repair(sys.modules[module], on_fault=_report_fault)

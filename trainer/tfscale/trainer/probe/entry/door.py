@@ -27,7 +27,7 @@ class _Fields(dict):  # type: ignore[type-arg]
 
 
 def tell(error: Exception) -> None:
-    """Tell the agent why this process is neither measured nor repaired; one that cannot be reached hears nothing."""
+    """Tell the agent why this process is neither measured nor repaired, if the agent can be reached."""
     hello = _Fields(
         schema_version=SCHEMA_VERSION,
         task=agent_variable("TFSCALE_TASK"),
@@ -47,7 +47,7 @@ def tell(error: Exception) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Say what has happened, and what to do."""
+    """Return the sentence on what has happened, and what to do."""
     python = platform.python_version()
     what = f"the probe could not start in its process {os.getpid()}: {error!r}"
     if sys.version_info < _OLDEST_PYTHON:

@@ -97,7 +97,7 @@ def _code_of(function: Any) -> Hashable:
 
 
 def _codes_of(function: Any, depth: int = 3) -> Hashable:
-    """Return an identity that differs for functions of the same lines, in which Keras trains and evaluates."""
+    """Return an identity of a function's lines and of the functions that it captures: Keras wraps several alike."""
     plain = getattr(function, "python_function", function)
     inside = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
     callables = [each for each in inside if hasattr(each, "__code__")] if depth else []

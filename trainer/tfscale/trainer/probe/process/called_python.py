@@ -91,7 +91,7 @@ def _rounded(seconds: float) -> float:
 
 
 def _loads_no_data(thread: threading.Thread) -> bool:
-    """Decide whether a thread is none of the program's, by its name and by the function that it runs."""
+    """Decide whether a thread is TensorFlow's own, by its name and by the function that it runs."""
     module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
     return thread.name.startswith(_NOT_OF_THE_PROGRAM) or module.startswith(_DISTRIBUTION)
 

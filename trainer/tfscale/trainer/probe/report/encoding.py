@@ -36,9 +36,9 @@ def encoded(message: str, record: Any) -> bytes:
 
 
 def decoded(message: str, data: bytes) -> Mapping[str, Any]:
-    """Return the values of the fields that are present, by their names. Raises WireError.
+    """Return the values of the present fields, by their names. Raises WireError.
 
-    Fields that this version does not know are left out, and those of an enum, or repeated, are not read.
+    Unknown fields are left out; fields of an enum, and repeated fields, are not read.
     """
     known = {number: (name, kind) for name, number, kind, *_ in MESSAGES[message]}
     found = ((known[number], value) for number, value in fields_in(data) if number in known)
@@ -60,7 +60,7 @@ def _decoded_value(kind: str, value: int | bytes) -> Any:
 
 @cache
 def _writers(message: str) -> Sequence[tuple[str, _Write, bool]]:
-    """Return name and writer of each field of a message, and whether it is written where it is zero."""
+    """Return name and writer of each field of a message, and whether a zero is written."""
     return [
         (name, _repeated_writer(number, kind) if is_repeated else _writer(number, kind), has_zero)
         for name, number, kind, is_repeated, has_zero in MESSAGES[message]
@@ -100,12 +100,12 @@ def _delimited_writer(number: int, payload: _Write) -> _Write:
 
 
 def _text(text: str) -> bytes:
-    r"""Return a text's bytes: those of an argument or a path that are not UTF-8 are shown as `\udcff`."""
+    r"""Return a text's bytes; bytes of an argument or a path that are not UTF-8 are shown as `\udcff`."""
     return text.encode(errors="backslashreplace")
 
 
 def _numbers(values: Sequence[int]) -> bytes:
-    """Return packed numbers: those of steps mostly follow one another."""
+    """Return packed numbers; numbers of steps mostly follow one another."""
     following = range(values[0], values[0] + len(values))
     if values == following or values == list(following):
         return consecutive(following.start, len(following))

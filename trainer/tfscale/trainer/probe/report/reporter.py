@@ -31,7 +31,7 @@ class _Waiting(NamedTuple):
 
     message: bytes
     steps: int
-    """Number of steps that are lost if it is dropped."""
+    """Number of steps that would be lost with the report."""
 
 
 class ProfileHandler(Protocol):

@@ -80,7 +80,7 @@ def _lists(steps: Sequence[Step]) -> Columns:
 
 
 def _arrays(steps: UsualSteps) -> Columns:
-    """Return arrays, which are written as they are: a third of the CPU of numbers that are converted one by one."""
+    """Return arrays, which are written unchanged: a third of the CPU of converting number by number."""
     # A phase is unknown in all steps or in none.
     known = {
         phase: array("f", seconds.tobytes()) if not math.isnan(first) else []

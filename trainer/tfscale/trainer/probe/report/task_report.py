@@ -42,7 +42,7 @@ class TaskReport:
 
     @property
     def message(self) -> bytes:
-        """The report as it is on the wire."""
+        """Bytes of the report on the wire."""
         return encoded("TaskReport", self)
 
 

@@ -16,7 +16,7 @@ from tfscale.trainer.probe.report.task_report import TaskReport
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """Reply of the agent: one of the four fields is set."""
+    """Reply of the agent: exactly one of the four fields is set."""
 
     accepted: bool
     refused: str | None

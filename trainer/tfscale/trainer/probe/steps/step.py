@@ -48,6 +48,6 @@ class Tail(NamedTuple):
     exit: float
     """Time at which the gradients of the newest step were reduced."""
     updated: float
-    """Time at which the updates by these gradients were done."""
+    """Time at which the newest step's updates were done."""
     reduced: float
     """Time at which the newest reduction was over."""
