@@ -188,7 +188,7 @@ def measured(case: Case, checkout: Path, program: Sequence[str | Path], may_cras
         cores = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))]
         before = cores if case.workers > 1 else [()]
         with (
-            running(folder, cluster, case.workers, command, variables, before, python) as agents,
+            running(folder, cluster, case.workers, command, variables, before=before, python=python) as agents,
             streaming(python, cluster),
             sampling([agents[0].pid]) as samples,
         ):

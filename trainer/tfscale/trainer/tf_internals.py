@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.trainer.feature import Feature, find
 
@@ -555,14 +554,6 @@ input_lib = find("tensorflow.python.distribute.input_lib")
 coordinator_values = find("tensorflow.python.distribute.coordinator.values")
 ResourceClosure = find("tensorflow.python.distribute.coordinator.cluster_coordinator:ResourceClosure")
 get_update_replica_id = find("tensorflow.python.distribute.distribute_lib:get_update_replica_id")
-
-
-def _is_symbolic_tensor(value: object) -> bool:
-    return isinstance(value, tf.Tensor) and not hasattr(value, "numpy")
-
-
-is_symbolic_tensor = getattr(tf, "is_symbolic_tensor", _is_symbolic_tensor)
-"""Function of the same name in TensorFlow, which is public since 2.13."""
 
 INDEPENDENT = "_independent_side_effects"
 """Attribute of ops that `AutomaticControlDependencies.run_independently` sets."""

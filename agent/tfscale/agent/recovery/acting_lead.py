@@ -324,7 +324,7 @@ class ActingLead:
         return Verdict(words, is_final=True, gave_up=True)
 
     async def _wait(self, incident: Incident, pause: float, words: str) -> None:
-        """Wait until the restart is due; with `words`, which say what else it waits for, agents tell of it."""
+        """Wait until the restart is due; agents report `words`, its reason to wait for anything beside the pause."""
         if words:
             incident.words, incident.due = words, asyncio.get_running_loop().time() + pause
         await asyncio.sleep(pause)

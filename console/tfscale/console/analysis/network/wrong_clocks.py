@@ -28,6 +28,9 @@ clock that is set is noticed later."""
 PERIOD = 5.0
 """Seconds between two comparisons: clocks do not run away faster, and to read a thousand workers' steps takes time.
 Consoles compare at the same moments, so that one that comes late has found the same."""
+_LATELY = 3 * PERIOD
+"""Seconds back from a new finding in which its clock may have been set: until the next comparison that has ten steps
+of after that."""
 
 
 class WrongClocks(Detector):
@@ -37,9 +40,13 @@ class WrongClocks(Detector):
         self._found: list[Diagnosis] = []
         self._compared = -np.inf
         """Number of the period in which they were compared last."""
+        self._set: dict[str, float] = {}
+        """Time at which a task's clock was set, on the observer's clock, to a second: its earlier steps were moved."""
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return a `wrong_clock` for each task whose clock differs from most; of two tasks, one for the cluster."""
+        # The frame of after that has come in the last second, and the one before it is a second older.
+        self._set |= {task.name: view.now - 1.0 for task in view.tasks if task.clock_set}
         window = view.steps.window.last(STEPS)
         if view.steps.is_asynchronous or not window.meets:
             return []
@@ -51,8 +58,16 @@ class WrongClocks(Detector):
             if any(each.subject not in before for each in self._found):
                 # Twice the window has the steps since the last comparison, and enough of before.
                 ends = _ends(view, max(0, 2 * int(view.steps.window.sequence[0]) - last), last)
-                self._found = [replace(each, begin=_onset(each, window.subjects, ends)) for each in self._found]
+                onsets = [
+                    self._set_lately(each, view.now) or _onset(each, window.subjects, ends) for each in self._found
+                ]
+                self._found = [replace(each, begin=at) for each, at in zip(self._found, onsets, strict=True)]
         return self._found
+
+    def _set_lately(self, clock: Diagnosis, now: float) -> float | None:
+        of_one = clock.subject != CLUSTER
+        times = [at for name, at in self._set.items() if now - at <= _LATELY and (name == clock.subject or not of_one)]
+        return max(times, default=None)
 
 
 def _ends(view: ClusterView, first: int, last: int) -> Floats:

@@ -63,6 +63,8 @@ class RestartWatch(Detector):
         """The newest steps as they were seen last; None while nothing of before is known."""
         self._came = 0.0
         """Time at which the newest step came, on the observer's clock."""
+        self._clock_set = -math.inf
+        """Time at which the clock of a host was set last, on the observer's clock."""
         self._made = 0
         """Steps so far."""
         self._is_sure = True
@@ -83,6 +85,8 @@ class RestartWatch(Detector):
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return the restart whose cost and gain were measured since the last evaluation: at most one."""
+        if any(task.clock_set for task in self._tasks):
+            self._clock_set = view.now
         stragglers = [each for each in view.found if each.kind == "straggler"]
         trained = view.trained
         if view.steps.is_asynchronous and trained is not None:
@@ -166,6 +170,7 @@ class RestartWatch(Detector):
         pending.is_least |= before.number is None or steps.number is None
         idle = idle_seconds(gaps, before.end, pending.before, self._started(self._tasks))
         pending.lose(Loss(before.end, self._came, idle))
+        pending.is_clear &= self._clock_set <= self._came
         self._go_on(pending, [CLUSTER], known)
         self._gaps = {}
 
@@ -177,6 +182,7 @@ class RestartWatch(Detector):
             tasks = [task for task in self._tasks if task.name == subject_owner(name)]
             idle = idle_seconds([gap], gap.begin, pending.before, self._started(tasks))
             pending.lose(Loss(gap.begin, gap.observed, idle, self._made - gap.made))
+            pending.is_clear &= self._clock_set <= gap.observed
             pending.close(end, known.now)
             self._go_on(pending, [name], known)
 

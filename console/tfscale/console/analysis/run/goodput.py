@@ -70,7 +70,7 @@ class Goodput:
     _attempt: Attempt | None = None
     """Attempt of the newest steps."""
     _consumed: int = -1
-    """Newest collective of that attempt with its time in a bucket."""
+    """Newest collective of that attempt whose step is counted in a bucket."""
     _highest: int = -1
     """The highest global step so far."""
     _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)

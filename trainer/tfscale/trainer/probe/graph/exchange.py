@@ -12,7 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.probe.graph.structures import fixed_bytes, variable_updates
-from tfscale.trainer.tf_internals import RESOURCE_READ_OPS, is_symbolic_tensor
+from tfscale.trainer.probe.rows.awaited_ops import is_symbolic
+from tfscale.trainer.tf_internals import RESOURCE_READ_OPS
 
 WORKER = "worker"
 """Place of all ops that run on no server."""
@@ -90,7 +91,7 @@ class _Places:
 
 def _origin(handle: Any) -> Any:
     """Return the eager tensor that the graph has captured as this handle."""
-    while is_symbolic_tensor(handle):
+    while is_symbolic(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outside for outside, inside in captures if inside is handle), None)
         if outer is None:

@@ -9,9 +9,9 @@ A stateful op stays unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.tf_internals import is_symbolic_tensor
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "Case", "While"})
@@ -34,10 +34,15 @@ def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Op
         if id(one) in seen:
             continue
         seen[id(one)] = one
-        is_made_here = is_symbolic_tensor(one) and one.graph is graph
+        is_made_here = is_symbolic(one) and one.graph is graph
         waited_for.append(_of_call(one) if is_made_here and one.op.type in _CALLS else one)
         todo += _unfolded(one.op) if is_made_here else []
     return waited_for
+
+
+def is_symbolic(value: Any) -> bool:
+    """Decide whether a value is the tensor of a graph, as `tf.is_symbolic_tensor` does from TensorFlow 2.13 on."""
+    return isinstance(value, tf.Tensor) and not isinstance(value, tf.__internal__.EagerTensor)
 
 
 def collectives(added: Iterable[tf.Operation]) -> list[tf.Operation]:

@@ -83,7 +83,7 @@ class UsualSteps(Sequence[Step]):
         )
 
     def without_phases(self) -> UsualSteps:
-        """Return the steps with unknown phases."""
+        """Return these steps with all their phases unknown."""
         return replace(self, phases=np.full_like(self.phases, UNKNOWN))
 
 
