@@ -202,7 +202,13 @@ async def seen(place: Place, keys: Sequence[str]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", PLACES)
+EVERY_DAY = ("cluster", "task")
+"""Places that people see most; all keys of the others take three minutes of CPU."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in EVERY_DAY else pytest.mark.slow) for name in PLACES]
+)
 async def test_every_key_does_something_that_can_be_seen(name: str) -> None:
     keys = await keys_at(PLACES[name])
     if name != "cluster":

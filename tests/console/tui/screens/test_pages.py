@@ -53,7 +53,7 @@ def test_faults_look_as_before_at_other_sizes(snap_compare: Any, page: str, case
     assert snap_compare(pages.build(case), terminal_size=size, run_before=pressing(*PAGES[page]))
 
 
-@pytest.mark.parametrize("keys", ["enter", "v", "e", "A", "h"])
+@pytest.mark.parametrize("keys", ["enter", *(pytest.param(keys, marks=pytest.mark.slow) for keys in "veAh")])
 async def test_nothing_that_a_page_drew_stays_when_it_is_left(keys: str) -> None:
     async with pages.build("slow").run_test(size=(120, 40)) as pilot:
 
