@@ -56,8 +56,8 @@ def test_one_process_with_and_without_the_probe(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.matrix), 2])
+@pytest.mark.matrix
+@pytest.mark.parametrize("workers", [1, 2])
 def test_whatever_the_probe_suffers(tmp_path: Path, workers: int) -> None:
     (plain,), _ = trained(tmp_path, "none", workers)
     assert trained(tmp_path, "none", workers)[0] == {plain}

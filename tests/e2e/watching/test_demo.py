@@ -82,9 +82,8 @@ def test_each_kind_of_slowness_is_named(tmp_path: Path, subject: str, slow: str,
     assert run.told("straggler")[0]["evidence"]["phase"] == phase
 
 
-@pytest.mark.parametrize(
-    "workers", [pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.matrix)]
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("workers", [2, 3])
 def test_equal_workers_are_not_named(tmp_path: Path, workers: int) -> None:
     run = demo(tmp_path / "run.jsonl", EQUAL_SECONDS, "--workers", str(workers))
     assert_in_step(run, workers, least=5 * EQUAL_SECONDS)
