@@ -23,6 +23,7 @@ from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
+from tfscale.core.records.hello import Hello
 from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
 from tfscale.core.records.profile import ProfileOrder, ProfileReport, ProfileStage
@@ -43,21 +44,6 @@ _COLUMNS = ("global_step", *PHASES, "pull")
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
 """State of a task whose state this version does not know: it lives and does not run, so nothing is started over it."""
 _NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """First words of a process that reports."""
-
-    schema_version: int
-    task: str
-    generation: int
-    attempt: int
-    pid: int
-    stack_signal: int | None
-    """Signal on which the process writes the stacks of its Python threads."""
-    trains: bool = False
-    """True if the process has made steps since the agent refused its reports."""
 
 
 @dataclass(frozen=True, slots=True)

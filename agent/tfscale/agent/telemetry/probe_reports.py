@@ -20,6 +20,7 @@ from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.log_clues import UNMEASURED, UNTRAINED
+from tfscale.core.records.hello import Hello
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import Coordinator
@@ -173,7 +174,7 @@ class ProbeReports:
             if connection.is_over:
                 self._let_go(connection)
 
-    def _greet(self, connection: ProbeConnection, hello: wire.Hello) -> None:
+    def _greet(self, connection: ProbeConnection, hello: Hello) -> None:
         asyncio.get_running_loop().remove_reader(connection)
         if self._reporter is not None:
             self._give_place()
@@ -217,7 +218,7 @@ class ProbeReports:
             async for order in orders:
                 connection.reply(wire.order_reply(order))
 
-    def _admitted(self, hello: wire.Hello | None) -> wire.Hello:
+    def _admitted(self, hello: Hello | None) -> Hello:
         """Return the hello of the process that is to report. Raises Refusal and Occupied."""
         if hello is None:
             raise Refusal("no hello, or one of an attempt that has ended")
@@ -285,5 +286,5 @@ def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
             _logger.warning("the probe: %s", warning)
 
 
-def _listener(hello: wire.Hello) -> StackListener | None:
+def _listener(hello: Hello) -> StackListener | None:
     return None if hello.stack_signal is None else StackListener(hello.pid, hello.stack_signal)

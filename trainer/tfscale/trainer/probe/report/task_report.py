@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from tfscale.core.records.hello import Hello
 from tfscale.core.records.probe_status import Activity, Collective, ProbeStatus
 from tfscale.core.records.profile import ProfileReport
 from tfscale.core.records.schema import SCHEMA_VERSION
@@ -12,19 +13,6 @@ from tfscale.core.records.step_batch import Coordinator, StepBatch
 from tfscale.core.records.training import Training
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.encoding import encoded
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """First words of a process to its agent."""
-
-    schema_version: int
-    task: str
-    generation: int
-    attempt: int
-    pid: int
-    stack_signal: int | None
-    trains: bool
 
 
 @dataclass(frozen=True, slots=True)
