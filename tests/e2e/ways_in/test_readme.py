@@ -26,6 +26,10 @@ PATIENCE = 90.0
 """Seconds for a command to show what it should: real TensorFlow starts on a busy machine."""
 CTRL_C, SIGTERM = "\x03", 128 + signal.SIGTERM
 """Key on which an agent asks its script to end, and the exit status of a script that did."""
+QUESTION = ["Shall the training go on"]
+"""Text that answers the first of two keys."""
+NEVER = "(?!)"
+"""Pattern that no text holds."""
 SCRIPT = """
 import keras
 import numpy as np
@@ -88,10 +92,9 @@ def typed(command: str, folder: Path, expected: Typed) -> tuple[str, int | None]
     shown = ""
     try:
         shown = _read(keyboard, process, PATIENCE, expected.shows)
-        for key in expected.keys:
+        for key, then in zip(expected.keys, [*QUESTION[: len(expected.keys) - 1], NEVER], strict=True):
             os.write(keyboard, key.encode())
-            shown += _read(keyboard, process, 1.0)
-        shown += _read(keyboard, process, PATIENCE)
+            shown += _read(keyboard, process, PATIENCE, then)
         return shown, process.wait(10)
     finally:
         os.close(keyboard)
@@ -105,7 +108,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return places | {"PATH": path, "TMPDIR": str(folder), "TERM": "xterm-256color", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def _read(keyboard: int, process: subprocess.Popen[bytes], seconds: float, until: str = "$^") -> str:
+def _read(keyboard: int, process: subprocess.Popen[bytes], seconds: float, until: str = NEVER) -> str:
     """Read what the terminal shows until it holds a pattern, the process has ended, or the time is over."""
     shown, ends = "", time.monotonic() + seconds
     while time.monotonic() < ends and not re.search(until, shown):
