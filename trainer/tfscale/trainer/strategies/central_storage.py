@@ -17,9 +17,7 @@ OPTIONS = {
 ROLES = {"worker": (None, 1, 1, 1)}
 
 
-def check_options(
-    _keras: str, replicas: int | None = None, compute_devices: str | None = None, parameter_device: str | None = None
-) -> None:
+def check_options(_keras: str, replicas: int | None = None, compute_devices: str | None = None, **_: str) -> None:
     """Raise ValueError where options contradict each other."""
     if replicas is not None and compute_devices is not None:
         raise ValueError("--replicas and --compute-devices: give one of them, since each device has one replica")
