@@ -40,6 +40,9 @@ EIGHT = {
 }
 """Programs by the heads of their columns: small ones of tests/e2e/programs/kinds, and one of examples/."""
 HEADS = ("environment", "Python", "TensorFlow", "Keras", "protobuf", "NumPy", "names", *EIGHT, "date")
+_SLOWED = {"SLOW": "0.06", "STEPS": "500"}
+"""Variables of a run whose second worker is slowed: half a minute. It was named 12 to 21 s after its first step, so a
+run of 15 s ended before now and then."""
 _LONGEST = 160
 """Characters of a fault in the table: a longer one makes its row unreadable, and is printed whole."""
 _VERSIONS = """
@@ -109,7 +112,7 @@ def _judged(head: str, environment: Environment, python: str) -> list[str]:
         if program is not None:
             # What Keras 3 needs a repair for is compared with nothing; Keras 2 does it in stock, too.
             program = replace(program, repaired=program.repaired and keras == "keras 3")
-            return judge(program, keras, Path(folder), python)
+            return judge(program, keras, Path(folder), python, _SLOWED)
         example = next(program for program in PROGRAMS if program.name == EIGHT[head])
         try:
             check(run(example, keras, Path(folder), python), example, keras)

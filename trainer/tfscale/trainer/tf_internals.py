@@ -97,6 +97,11 @@ INPUT = Feature(
     """,
 )
 
+OPTIONALS = Feature(
+    "examples of batches that come as optionals not counted",
+    "tensorflow.python.data.ops.optional_ops:_OptionalImpl.get_value(self)",
+)
+
 INPUT_PYTHON = Feature(
     "of workers whose data come late from the start, none is named",
     "tensorflow.python.ops.script_ops:FuncRegistry.__call__(self, token, device, args)",
