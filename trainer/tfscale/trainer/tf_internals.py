@@ -471,6 +471,13 @@ CENTRAL_STATES = Feature(
     {_CORE}:Variable._dtype
     """,
 )
+LOOKUPS = Feature(
+    "embeddings of Keras under ParameterServerStrategy, which send whole tables to each worker, not repaired",
+    f"""
+    {_CORE}:Variable._maybe_autocast(self, value)
+    {_CORE}:Variable._value
+    """,
+)
 OPTIMIZER_BUILD = Feature(
     "optimizers of Keras in custom loops not repaired",
     """

@@ -66,6 +66,7 @@ def _leave_out(feature: Feature, fault: str, on_fault: Callable[[str], None]) ->
 REPAIRS: tuple[tuple[Feature, Repair], ...] = (
     (tf_internals.ATOMIC_VARIABLES, variables.repair),
     (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
+    (tf_internals.LOOKUPS, variables.repair_lookup),
     (tf_internals.OPTIMIZER_BUILD, optimizers.repair),
     (tf_internals.OPTIMIZER_UPDATES, optimizers.repair_updates),
     (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
