@@ -21,12 +21,20 @@ def probe(*faults: str) -> ProbeStatus:
 
 def test_what_all_tasks_lack_is_told_once(view: View) -> None:
     (told,) = not_fitting([view(f"worker:{index}", probe=probe(FIT)) for index in range(2)])
-    assert (told.kind, told.subject, told.severity, told.sentence) == ("not_fitting", "cluster", "warning", FIT.removeprefix(UNFIT))
+    assert (told.kind, told.subject, told.severity, told.sentence) == (
+        "not_fitting",
+        "cluster",
+        "warning",
+        FIT.removeprefix(UNFIT),
+    )
 
 
 def test_a_task_with_another_version_is_named_and_further_faults_are_counted(view: View) -> None:
     (told,) = not_fitting([view("worker:0", probe=probe(FIT, PREDICT)), view("worker:1", probe=probe())])
-    assert (told.subject, told.sentence) == ("worker:0", f"worker:0: {FIT.removeprefix(UNFIT)} (and 1 more, on the page of worker:0)")
+    assert (told.subject, told.sentence) == (
+        "worker:0",
+        f"worker:0: {FIT.removeprefix(UNFIT)} (and 1 more, on the page of worker:0)",
+    )
 
 
 def test_a_task_that_has_ended_is_not_told(view: View, died: Callable[..., TaskStatus]) -> None:
