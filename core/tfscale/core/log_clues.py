@@ -19,6 +19,8 @@ UNMEASURED = "not measured: "
 """Begin of the agent's note about a second process that trains and does not report."""
 UNFIT = "does not fit: "
 """Begin of the probe's note about a hook or a repair that does not fit this TensorFlow or Keras."""
+SHOWS_LESS = "shows less: "
+"""Begin of such a note about a hook without which steps, phases and the training are as they are with it."""
 PEER = "peer_died"
 """Kind of a clue that the program ended because a peer had ended: a trace of the reason, not the reason."""
 

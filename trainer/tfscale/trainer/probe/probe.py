@@ -166,9 +166,9 @@ class Probe:
         self._parameter_server.stop()
         self._patches.undo()
 
-    def report_fault(self, fault: str) -> None:
-        """Report in one line a hook or repair that cannot be put into this TensorFlow or Keras."""
-        self._status = replace(self._status, faults=(*self._status.faults, fault))
+    def report_fault(self, note: str) -> None:
+        """Report a hook or repair that cannot be put into this TensorFlow or Keras, by the note about it."""
+        self._status = replace(self._status, faults=(*self._status.faults, note))
 
     def report_note(self, sentence: str) -> None:
         """Report in one line a replacement for a line of the script."""
