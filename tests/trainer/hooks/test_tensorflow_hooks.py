@@ -27,8 +27,8 @@ def test_a_missing_name_disables_its_hook_alone(tmp_path: Path) -> None:
     left, frames = run("missing", tmp_path)
     probe = [frame["probe"] for frame in frames if frame["probe"]][-1]
     assert probe["state"] == "measuring" and probe["strategy"] == "MirroredStrategy"
-    checkpoints, mirrored, multi_worker = sorted(probe["warnings"])
-    assert checkpoints.startswith("does not fit: checkpoints not shown: TensorFlow ")
+    mirrored, multi_worker, checkpoints = sorted(probe["warnings"])
+    assert checkpoints.startswith("shows less: checkpoints not shown: TensorFlow ")
     assert " has no TrackableSaver.restore; install TensorFlow " in checkpoints
     assert mirrored.startswith("does not fit: steps of MirroredStrategy not split: TensorFlow ")
     assert " has another MirroredExtended._batch_reduce_to than (" in mirrored
