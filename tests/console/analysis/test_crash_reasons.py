@@ -39,6 +39,11 @@ class End:
 READ_THE_LOG = "see whether its last words tell why"
 SHELL = ("bash", "-c")
 RAISED = [
+    End(
+        "TensorFlow's words about an op",
+        "raise ValueError('Matrix size-incompatible: [2,3] [4,5] [Op:MatMul] name: ')",
+        ": ValueError: Matrix size-incompatible: [2,3] [4,5]",
+    ),
     End("a plain exception", "print('epoch 1')\nraise ValueError('shard 3 is bad')", ": ValueError: shard 3 is bad"),
     End("no message", "x = 3\nassert x == 4", ": AssertionError: (<string>, line 2)"),
     End(
