@@ -304,6 +304,7 @@ class Probe:
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
+            compiled_stamps=self.recorder.graphs.buffer and self.recorder.graphs.buffer.is_compiled,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
         )
