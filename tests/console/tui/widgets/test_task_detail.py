@@ -103,3 +103,8 @@ def test_an_asynchronous_worker_tells_how_old_its_updates_are() -> None:
     assert "staleness  mean 1.75   updates by others, pull to push: 1:1 2:3" in lines(snapshot)
     column, scene = BY_NAME["stale"], Scene(fakes.NOW, Appearance().glyphs)
     assert [column.cell(view, scene)[0] for view in snapshot.tasks] == ["1.75", "–"]
+def test_zz() -> None:
+    frame = fakes.frame(FIRST)
+    frame = replace(frame, probe=replace(frame.probe, compiled_stamps=False))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    print("\n".join(lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW)))); assert 0
