@@ -152,13 +152,16 @@ def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iter
         reduced = f"{data_size(probe.reduced_bytes_per_step)} {verb} a step" if probe.reduced_bytes_per_step else ""
         # Workers of parameter servers only serve the task that has the strategy.
         strategy = probe.strategy or ("no strategy" if snapshot.strategy is None else "")
-        stamps = "stamps of TensorFlow's own ops" if probe.compiled_stamps is False else ""
-        facts = [strategy, _replicas(probe), probe.collective or "", reduced, *versions, stamps]
+        facts = [strategy, _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
         for sentence in view.techniques:
             yield _field("technique", sentence, appearance)
         for note in view.notes:
             yield _field("measuring", note, appearance)
+        if probe.compiled_stamps is False:
+            yield _field(
+                "stamps", "TensorFlow's own ops: the compiled library could not be built or loaded", appearance
+            )
     yield from _training(view, appearance)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), appearance)
