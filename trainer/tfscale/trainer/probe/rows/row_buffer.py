@@ -36,7 +36,7 @@ class RowBuffer:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether stamps are ops of our own library."""
+        """True where stamps are ops of our own library."""
         return isinstance(self._rows, Ring)
 
     def stamp(
