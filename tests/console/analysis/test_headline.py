@@ -164,7 +164,8 @@ def test_the_first_step_is_no_standstill(view: View) -> None:
 def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
     assert said_of(view("worker:0"), pending) == "waiting for worker:1: its task was not started"
-    assert said_of(view("worker:0")) == "1 task running, waiting for the first step"
+    both = view("worker:0", probe=None), view("worker:1", probe=None, cores=0.9)
+    assert said_of(*both) == "waiting for worker:0: its process runs, but does not report"
 
 
 def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None:

@@ -27,7 +27,7 @@ from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
-from tfscale.core.log_clues import last_words
+from tfscale.core.failure.clues import last_words
 from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from tfscale.console.analysis.observed.out_of_step import how_it_left, left_earl
 from tfscale.console.analysis.run.pace_drop import Drop
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
-from tfscale.console.analysis.tasks.not_started import why_missing
+from tfscale.console.analysis.tasks.not_started import is_starting, why_missing
+from tfscale.console.analysis.tasks.starting import starting
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
@@ -196,12 +197,15 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
     if condition.kind is Condition.UNKNOWN:
         agents = "agent" if len(needed) == 1 else "agents"
         return f"nothing is heard from the {agents}: what the training does is not known"
-    absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
+    if condition.kind is Condition.STARTING and (begins := starting(needed)) is not None:
+        return begins
+    absent = [(task, why) for task in needed if (why := why_missing(task)) is not None]
+    absent = [each for each in absent if not is_starting(each[0])] or absent
     if absent:
-        name, why = absent[0]
+        task, why = absent[0]
         more = len(absent) - 1
         others = f"; {more} more {'is' if more == 1 else 'are'} missing" if more else ""
-        return f"waiting for {name}: {why}{others}"
+        return f"waiting for {task.name}: {why}{others}"
     running = f"{plural(len(needed), 'task')} running"
     if condition.kind is Condition.TRAINING:
         if condition.resumed is not None:

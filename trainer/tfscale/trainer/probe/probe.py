@@ -27,6 +27,7 @@ from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
+from tfscale.trainer.probe.process import presence
 from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.process.clock import ClockWatch
@@ -101,6 +102,7 @@ class Probe:
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
         atexit.register(self._end_untrained)
+        presence.show()
         with self.recorder.switch.own_work():
             tensorflow_hooks.install(
                 self._patches, self.recorder, self._activities, self._called_python, self._strategy_made
@@ -164,9 +166,9 @@ class Probe:
         self._parameter_server.stop()
         self._patches.undo()
 
-    def report_fault(self, fault: str) -> None:
-        """Report in one line a hook or repair that cannot be put into this TensorFlow or Keras."""
-        self._status = replace(self._status, faults=(*self._status.faults, fault))
+    def report_fault(self, note: str) -> None:
+        """Report a hook or repair that cannot be put into this TensorFlow or Keras, by the note about it."""
+        self._status = replace(self._status, faults=(*self._status.faults, note))
 
     def report_note(self, sentence: str) -> None:
         """Report in one line a replacement for a line of the script."""
@@ -236,6 +238,7 @@ class Probe:
             sink.settle(_HURRY_SECONDS)
 
     def _finish(self, thread: threading.Thread) -> None:
+        presence.hide()
         self._stop.set()
         thread.join(1.0)
         self.flush()
@@ -296,6 +299,7 @@ class Probe:
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:
             self._status = replace(self._status, devices=seen_devices())
+        buffer = self.recorder.graphs.buffer
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.compiled.are_seen,
@@ -304,6 +308,7 @@ class Probe:
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
+            compiled_stamps=buffer.is_compiled if buffer else None,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
         )

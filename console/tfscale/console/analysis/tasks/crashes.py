@@ -22,8 +22,10 @@ from tfscale.console.analysis.observed.out_of_step import (
 )
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.failure.failure_kinds import OUT_OF_STEP, PEER
 from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
-from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER
+from tfscale.core.failure.uncaught_exception import shortened
+from tfscale.core.log_clues import EXPLAINED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, duration, listing, signal_name
 
@@ -32,8 +34,8 @@ TOGETHER = 15.0
 some seconds later. With less one incident would be several, with more two incidents would be one. A failure whose log
 names a task of the incident belongs to it however late: on a busy host some peers take long to end."""
 
-_IN_SENTENCE = 160
-"""Characters of a log's line that a sentence shows."""
+_IN_SENTENCE = 200
+"""Characters of a log's line that a sentence shows: with fewer a chain of two exceptions loses its reason."""
 _MOST_REASONS = 2
 """Tasks with other reasons that a sentence names beside the first."""
 _CUT_FELT = 30.0
@@ -262,8 +264,8 @@ def _why(failure: Failure) -> str:
         return ""
     if clue.kind == "explained":
         return f": {clue.line.removeprefix(EXPLAINED)}"
-    line = clue.message if len(clue.message) <= _IN_SENTENCE else f"{clue.message[:_IN_SENTENCE]}..."
-    return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+    line = shortened(clue.message, _IN_SENTENCE)
+    return f", {clue.words}: {line}" if clue.words else f": {line}"
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
@@ -286,7 +288,7 @@ def _is_alike(first: Failure, other: Failure) -> bool:
     """Decide whether a task failed by itself like the first one: all tasks run the same script."""
     if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
         return False
-    same = first.clue.message == other.clue.message and first.clue.is_own
+    same = first.clue.message == other.clue.message and first.clue.kind != PEER
     # Each of them names its own shapes.
     return same or first.clue.kind == OUT_OF_STEP
 
