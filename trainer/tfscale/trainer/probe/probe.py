@@ -299,6 +299,7 @@ class Probe:
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:
             self._status = replace(self._status, devices=seen_devices())
+        buffer = self.recorder.graphs.buffer
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.compiled.are_seen,
@@ -307,6 +308,7 @@ class Probe:
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
+            compiled_stamps=buffer.is_compiled if buffer else None,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
         )
