@@ -35,7 +35,9 @@ _SYNTAX = re.compile(r"^(SyntaxError|IndentationError|TabError): ")
 _FRAME = re.compile(r'^(\s+)File "(.+)", line (\d+)')
 STYLE = re.compile(r"(\\x1b|\x1b)\[[\d;]*m")
 """Colours, as a terminal takes them and as a message quotes them."""
-_NODE = re.compile(r"\{\{function_node [^}]*\}\} ?|\s*\[\[(?:\{\{node[^}]*\}\}|[A-Za-z]\w*)\]\]|\s*\[Op:[^\]]*\](?: name:\s*$)?")
+_NODE = re.compile(
+    r"\{\{function_node [^}]*\}\} ?|\s*\[\[(?:\{\{node[^}]*\}\}|[A-Za-z]\w*)\]\]|\s*\[Op:[^\]]*\](?: name:\s*$)?"
+)
 _ITERATOR = re.compile(r" with iterator: Iterator::[^ ]+(?=: )")
 _ROOT_ERROR = re.compile(r"^ {2}\(\d+\) [A-Z_ ]+: *")
 _OF_GRAPH = re.compile(r"^(Detected at node|<stack traces unavailable>|Node: |\d+ root error)|^\s")
