@@ -284,7 +284,10 @@ LAST = [
         "a shell around Python", f"set -e; {sys.executable} -c 'raise KeyError(7)'; echo end", ": KeyError: 7", by=SHELL
     ),
 ]
-GOES_ON = "import logging, os, sys\ntry:\n    open('/no/shard')\nexcept OSError:\n    logging.exception('shard 3 is left out')\n"
+GOES_ON = (
+    "import logging, os, sys\ntry:\n    open('/no/shard')\n"
+    "except OSError:\n    logging.exception('shard 3 is left out')\n"
+)
 HANDLED = [
     End(
         "an exit after one that was handled",
@@ -324,7 +327,8 @@ HANDLED = [
     ),
     End(
         "a coloured one",
-        r"import sys; print('\x1b[35mTraceback (most recent call last):\x1b[0m\n  File \x1b[35m\"a.py\"\x1b[0m, line 1\n'"
+        r"import sys; print('\x1b[35mTraceback (most recent call last):\x1b[0m\n'"
+        r"'  File \x1b[35m\"a.py\"\x1b[0m, line 1\n'"
         r"'\x1b[1;35mValueError\x1b[0m: \x1b[35mshard 3\x1b[0m'); sys.exit(1)",
         ": ValueError: shard 3",
     ),

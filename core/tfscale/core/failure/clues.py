@@ -32,7 +32,7 @@ _PREFIX = re.compile(
 _LAST_WORDS = "its last words"
 _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
 _FROM_WITHIN = frozenset({signal.SIGINT, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
-"""Signals that may end a process after an exception: Python's own interrupt, and faults while TensorFlow is taken down."""
+"""Signals that may end a process after an exception: Python's own interrupt, and faults while TensorFlow goes down."""
 _ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
