@@ -49,9 +49,6 @@ def write_scripts(folder: Path) -> None:
     (folder / "train.py").write_text(TRAIN)
     (folder / "past.py").write_text(PAST + TRAIN)
     (folder / "other.py").write_text("import sys, time\ntime.sleep(float(sys.argv[1]))\n")
-    (folder / "broken").mkdir()
-    (folder / "broken" / "numpy.py").write_text("raise ImportError('NumPy is broken')\n")
-    (folder / "broken" / "train.py").write_text(f"import sys\nsys.path.insert(1, {str(folder)!r})\n{TRAIN}")
     (folder / "before").mkdir()
     (folder / "before" / "sitecustomize.py").touch()
 
@@ -93,7 +90,6 @@ WAYS = {
         [PYTHON],
         "TensorFlow 2.99.0: install all of tfscale anew beside its agent, or report this with the task's log",
     ),
-    "NumPy": Way([PYTHON], "ImportError('NumPy is broken')", script="broken/train.py"),
     "meta path": Way(
         [PYTHON], "has loaded TensorFlow past the probe: the task's log says why in a line", script="past.py"
     ),
