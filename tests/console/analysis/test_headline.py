@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
+from tfscale.console.analysis.conspicuous import Conspicuous
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.headline import headline
 from tfscale.console.analysis.observed.observed_task import ObservedTask
@@ -122,13 +123,20 @@ def test_asynchronous_workers_are_in_no_step(view: View) -> None:
 
 def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:
     both = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
-    said = headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 0.3, "worker:1": 8.34})
-    assert said == (
+
+    def said(conspicuous: Conspicuous | None) -> str:
+        return headline((), both, TRAINING, steps_per_second=13.2, conspicuous=conspicuous)
+
+    assert said(None).endswith("no straggler")
+    assert said(Conspicuous("worker:1", 8.34)) == (
         "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
     )
-    assert headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 1.0, "worker:1": 1.2}).endswith(
-        "no straggler"
+    assert said(Conspicuous("worker:1", 1.62, ago=3.0)).endswith(
+        "; worker:1 was 1.6x slower than its peers until 3.0 s ago"
     )
+    # The line in grey beside it says who looks slow.
+    assert said(Conspicuous("worker:1", None)) == "2 workers in step, 13.2 steps/s"
+    assert said(Conspicuous("worker:1", None, ago=2.0)).endswith("; worker:1 looked slow until 2.0 s ago")
 
 
 def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> None:
@@ -148,7 +156,7 @@ def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> Non
 
 def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:
     stages = [SubjectSummary(5, compute=0.5, input=0.1), SubjectSummary(5, compute=0.4, input=0.2)]
-    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, steps_per_second=1.6, ratios=None, stages=stages)
+    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, steps_per_second=1.6, stages=stages)
     assert said == "healthy: worker:0 trains, 1.6 steps/s, 2 stages, bubble 25%"
 
 
