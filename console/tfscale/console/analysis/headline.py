@@ -51,8 +51,7 @@ def headline(
     condition: ClusterCondition,
     *,
     steps_per_second: float | None = None,
-    conspicuous: Conspicuous | None = None,
-    faster: Faster | None = None,
+    conspicuous: Conspicuous | Faster | None = None,
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
@@ -65,8 +64,7 @@ def headline(
         tasks: all of the cluster.
         condition: of the cluster now.
         steps_per_second: of the whole cluster; None where it makes none now.
-        conspicuous: the task that is so slow of late that nobody is healthy.
-        faster: tasks that are much faster than most.
+        conspicuous: who is so slow or so fast of late that nobody is healthy.
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
@@ -79,7 +77,7 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        unnamed = _unnamed(tasks, steps_per_second, conspicuous, faster, late, stages, short)
+        unnamed = _unnamed(tasks, steps_per_second, conspicuous, late, stages, short)
         manner = _manner(diagnoses)
         if manner or (faster := drop()) is None:
             return unnamed + manner
@@ -131,8 +129,7 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
 def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
-    conspicuous: Conspicuous | None,
-    faster: Faster | None,
+    conspicuous: Conspicuous | Faster | None,
     late: Collection[str],
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
@@ -151,12 +148,12 @@ def _unnamed(
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
     in_step = f"{plural(len(training), noun)} in step, {rate}"
-    if conspicuous is not None and conspicuous.task in late and conspicuous.ratio is not None:
-        return f"{in_step}; their newest steps wait for data, not judged yet"
-    if conspicuous is None and faster is not None:
-        return f"{in_step}; {_faster_than_most(faster)}"
     if conspicuous is None:
         return _healthy(in_step, short) + ("" if short else _NOBODY)
+    if isinstance(conspicuous, Faster):
+        return f"{in_step}; {_faster_than_most(conspicuous)}"
+    if conspicuous.task in late and conspicuous.ratio is not None:
+        return f"{in_step}; their newest steps wait for data, not judged yet"
     if conspicuous.ratio is None and not conspicuous.ago:
         # Who looks slow is told beside the headline.
         return in_step if short is None else _healthy(in_step, short)
