@@ -118,7 +118,7 @@ def training(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> 
     thread = training.probe._thread
     assert thread is not None
     begun = time.monotonic()
-    training.probe._finish(thread)
+    training.probe._finish()
     assert time.monotonic() - begun < 0.5
     assert not thread.is_alive()
 
@@ -309,7 +309,27 @@ def test_a_probe_that_failed_reports_no_more_steps(seconds: Seconds, capsys: pyt
     assert not any(report.steps for _ in range(3) for report in seconds.next())
     # Its thread would go on to empty the ring, of which there is one.
     assert seconds.probe._thread is not None
-    seconds.probe._finish(seconds.probe._thread)
+    seconds.probe._finish()
+
+
+@pytest.mark.usefixtures("end_of_python")
+def test_at_the_end_of_python_it_is_told_why_nothing_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfscale.trainer.compat.listings import erratum, no_training
+    from tfscale.trainer.probe.probe import Probe
+
+    heard: list[report_pb2.TaskReport] = []
+    agent = ReportListener(tmp_path / "s", heard.append)
+    monkeypatch.setattr(no_training, "_asked_in_vain", True)
+    probe = Probe(PERIOD, read_offset=0.0)
+    probe.report_to(lambda: Reporter(Identity(str(tmp_path / "s"), "worker:1", 3, 2), lambda *_: None))
+    monkeypatch.setattr(erratum, "listeners", [probe.report_note])
+    probe._end_untrained()
+    wait_until(lambda: any(report.probe.warnings for report in heard))
+    told = [line for report in heard for line in report.probe.warnings]
+    assert told[0].startswith("nothing was trained: the script asks for GPUs")
+    agent.close()
 
 
 def test_a_probe_whose_thread_the_script_ends_says_so(seconds: Seconds, capsys: pytest.CaptureFixture[str]) -> None:

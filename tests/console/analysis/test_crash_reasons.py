@@ -39,6 +39,11 @@ class End:
 READ_THE_LOG = "see whether its last words tell why"
 SHELL = ("bash", "-c")
 RAISED = [
+    End(
+        "TensorFlow's words about an op",
+        "raise ValueError('Matrix size-incompatible: [2,3] [4,5] [Op:MatMul] name: ')",
+        ": ValueError: Matrix size-incompatible: [2,3] [4,5]",
+    ),
     End("a plain exception", "print('epoch 1')\nraise ValueError('shard 3 is bad')", ": ValueError: shard 3 is bad"),
     End("no message", "x = 3\nassert x == 4", ": AssertionError: (<string>, line 2)"),
     End(
@@ -279,6 +284,55 @@ LAST = [
         "a shell around Python", f"set -e; {sys.executable} -c 'raise KeyError(7)'; echo end", ": KeyError: 7", by=SHELL
     ),
 ]
+GOES_ON = (
+    "import logging, os, sys\ntry:\n    open('/no/shard')\n"
+    "except OSError:\n    logging.exception('shard 3 is left out')\n"
+)
+HANDLED = [
+    End(
+        "an exit after one that was handled",
+        "import sys, traceback\ntry:\n    1 / 0\nexcept ArithmeticError:\n    traceback.print_exc()\n"
+        "print('no data left', file=sys.stderr); sys.exit(2)",
+        ", its last words: no data left",
+        READ_THE_LOG,
+    ),
+    End(
+        "one that was logged, and an exit",
+        GOES_ON + "print('no data left', file=sys.stderr); sys.exit(1)",
+        ", its last words: no data left",
+        READ_THE_LOG,
+    ),
+    End(
+        "a kill from outside",
+        GOES_ON + "os.write(2, b'step 4\\n'); os.kill(os.getpid(), 9)",
+        "worker:0 was killed by SIGKILL at 00:01:40",
+        "see in its host's dmesg",
+    ),
+    End(
+        "a kill just after one that was handled",
+        GOES_ON + "os.kill(os.getpid(), 9)",
+        ", its last words: FileNotFoundError: [Errno 2] No such file or directory: '/no/shard'",
+        "see in its host's dmesg",
+    ),
+    End(
+        "a segmentation fault after one that was handled",
+        GOES_ON + "os.write(2, b'step 4\\n'); os.kill(os.getpid(), 11)",
+        "worker:0 was killed by SIGSEGV at 00:01:40",
+        "read the end",
+    ),
+    End(
+        "one that ends with a status of its own",
+        "import sys, traceback\ntry:\n    {}['age']\nexcept KeyError:\n    traceback.print_exc(); sys.exit(7)",
+        ": KeyError: 'age'",
+    ),
+    End(
+        "a coloured one",
+        r"import sys; print('\x1b[35mTraceback (most recent call last):\x1b[0m\n'"
+        r"'  File \x1b[35m\"a.py\"\x1b[0m, line 1\n'"
+        r"'\x1b[1;35mValueError\x1b[0m: \x1b[35mshard 3\x1b[0m'); sys.exit(1)",
+        ": ValueError: shard 3",
+    ),
+]
 BROKEN = [
     End(
         "abort",
@@ -320,10 +374,10 @@ def _status(end: End, died: Died) -> TaskStatus:
     command = [*end.by, end.program]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     code, number = (done.returncode, None) if done.returncode >= 0 else (None, -done.returncode)
-    return died(100.0, exit=Exit(code, number, 100.0, log=last_words(done.stdout.splitlines())))
+    return died(100.0, exit=Exit(code, number, 100.0, log=last_words(done.stdout.splitlines(), code, number)))
 
 
-@pytest.mark.parametrize("end", [*RAISED, *ERRORS, *LAST, *BROKEN], ids=str)
+@pytest.mark.parametrize("end", [*RAISED, *ERRORS, *LAST, *HANDLED, *BROKEN], ids=str)
 def test_an_end_is_told_with_its_reason_and_what_to_do(end: End, view: View, died: Died) -> None:
     (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=_status(end, died))}, 100.5)
     sentence = crash.sentence

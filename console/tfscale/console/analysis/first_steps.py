@@ -12,7 +12,7 @@ from tfscale.console.analysis.network.silence import GONE, LEFT, NEVER_HEARD
 from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS
 from tfscale.console.analysis.tasks.blocked import CONTAINER
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.failure.failure_kinds import PEER
+from tfscale.core.failure.failure_kinds import LAST_WORDS, PEER
 from tfscale.core.records.diagnosis import Diagnosis
 
 _BY_CAUSE: Mapping[str, str] = {
@@ -176,12 +176,12 @@ def _about_stillness(kind: str, subject: str, does: str) -> str | None:
 def about_crash(crash: Diagnosis) -> str:
     """Return what to do before a restart, by the reason of a crash, else by the process's end."""
     reason = crash.evidence.get("reason")
+    if crash.evidence.get("signal") == "SIGKILL" and reason in (None, LAST_WORDS):
+        return "see in its host's dmesg whether it was out of memory; then restart"
     if isinstance(reason, str) and reason in _BY_END:
         return _BY_END[reason]
     if reason == PEER and crash.evidence.get("code") is None and crash.evidence.get("signal") is None:
         return f"see whether the host of {crash.subject} answers (ping, ssh); then restart"
-    if crash.evidence.get("signal") == "SIGKILL" and reason is None:
-        return "see in its host's dmesg whether it was out of memory; then restart"
     return "read the end of its log; then restart"
 
 

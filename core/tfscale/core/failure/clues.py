@@ -7,11 +7,12 @@ alone, because the agent's supervisor imports this module.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfscale.core.failure.failure_kinds import ANYWHERE, EXCEPTION, LAST_WORDS, OF_THE_LAST, PEER, FailureKind
-from tfscale.core.failure.uncaught_exception import HEADER, LOGGED, LONGEST, uncaught_exception
+from tfscale.core.failure.uncaught_exception import HEADER, LOGGED, LONGEST, STYLE, uncaught_exception
 from tfscale.core.log_clues import EXPLAINED, OWN
 
 _FROM_TENSORFLOW = re.compile(r"^(Internal|Cancelled|Aborted|Unavailable|DeadlineExceeded)Error\b")
@@ -28,8 +29,10 @@ _PREFIX = re.compile(
     r"^([EFWI]\d{4} [\d:.]+ +\d+ |\d{4}-\d\d-\d\d [\d:.]+: [EFWI] )\S+:\d+\] |^(\w+\.)+(?=\w+(Error|Exception)\b)"
 )
 """Words that TensorFlow writes before a message: level, time, thread and source, or the module of an exception."""
+_LAST_WORDS = "its last words"
 _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
-_STYLE = re.compile(r"\x1b\[[\d;]*m")
+_FROM_WITHIN = frozenset({signal.SIGINT, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals that may end a process after an exception: Python's own interrupt, and faults while TensorFlow goes down."""
 _ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
@@ -69,22 +72,31 @@ class Clue:
         return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
 
-def find_clue(lines: Sequence[str], code: int | None = None) -> Clue | None:
+def find_clue(lines: Sequence[str], code: int | None = None, ended_by: int | None = None) -> Clue | None:
     """Return the probe's own clue, else an uncaught exception of the program's own.
 
     Without these, return the first line with a reason of its own, else the first one about a peer's death, else an
     exception that TensorFlow raises where a peer is gone; of a program that chose its exit `code`, else the last line.
-    None if there is no such line.
+    None if there is no such line. A program that was `ended_by` a signal from outside did not end of an exception: one
+    at the end of its log counts as its last words.
     """
+    lines, is_last = [STYLE.sub("", line) for line in lines], not _may_write_on(code, ended_by)
     if explained := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
         return Clue("explained", "the reason is known", explained[-1])
-    text = uncaught_exception(lines)
+    text = uncaught_exception(lines, is_last)
     raised = None if text is None else _of_kind(text, (*ANYWHERE, *OF_THE_LAST)) or Clue(EXCEPTION, "", text)
+    if raised is not None and ended_by is not None and ended_by not in _FROM_WITHIN and raised.kind != PEER:
+        raised = Clue(LAST_WORDS, _LAST_WORDS, raised.line)
     if raised is not None and raised.is_own:
         return raised
     clues = [clue for line in _joined(lines) if not _NOISE.search(line) and (clue := _of_kind(line.strip(), ANYWHERE))]
     own = next((clue for clue in clues if clue.kind != PEER), None)
     return own or next(iter(clues), raised) or (_last_line(lines) if code else None)
+
+
+def _may_write_on(code: int | None, ended_by: int | None) -> bool:
+    """Decide whether Python may have ended of an exception by itself; then its message may have many lines."""
+    return code in (None, 1) if ended_by is None else ended_by in _FROM_WITHIN
 
 
 def _last_line(lines: Sequence[str]) -> Clue | None:
@@ -94,18 +106,20 @@ def _last_line(lines: Sequence[str]) -> Clue | None:
         return None
     line = said[-1][:LONGEST]
     kind = next((kind.name for kind in OF_THE_LAST if kind.pattern.search(line)), LAST_WORDS)
-    return Clue(kind, "its last words", line)
+    return Clue(kind, _LAST_WORDS, line)
 
 
-def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
+def last_words(
+    lines: Sequence[str], code: int | None = None, ended_by: int | None = None, most: int = 8
+) -> tuple[str, ...]:
     """Return the end of the last start's log: at most `most` lines, shortened, in which the clue is found again."""
-    own = _apart(_of_last_start(lines))
-    clue = find_clue(own)
+    own = [STYLE.sub("", line) for line in _apart(_of_last_start(lines))]
+    clue = find_clue(own, code, ended_by)
     told = [line for line in own if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else LONGEST] for line in told[-most:]]
-    if clue is None or find_clue(end) == clue:
+    if clue is None or find_clue(end, code, ended_by) == clue:
         return tuple(end)
-    if uncaught_exception(own) == clue.line:
+    if uncaught_exception(own, not _may_write_on(code, ended_by)) == clue.line:
         return (*_before_traceback(told)[2 - most :], HEADER, clue.line)
     return (clue.line, *end[1 - most :])
 
@@ -118,7 +132,7 @@ def _before_traceback(lines: Sequence[str]) -> list[str]:
 
 def _shown(line: str) -> str:
     """Return a line as a terminal shows it, which a progress bar writes again and again."""
-    return _STYLE.sub("", line.rstrip().rpartition("\r")[2].rpartition("\b")[2]).strip()
+    return STYLE.sub("", line.rstrip().rpartition("\r")[2].rpartition("\b")[2]).strip()
 
 
 def _joined(lines: Sequence[str]) -> list[str]:

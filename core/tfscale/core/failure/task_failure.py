@@ -70,7 +70,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
     when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
-    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log, ended.code))
+    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log, *how))
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:

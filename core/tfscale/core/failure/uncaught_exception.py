@@ -27,12 +27,17 @@ _CONNECTORS = {
     "The above exception was the direct cause of the following exception:": "caused by",
     "During handling of the above exception, another exception occurred:": "while handling",
 }
+_RECORD = re.compile(r"\b(ERROR|WARNING|CRITICAL|FATAL)\b")
+"""Level of a script's own log: its records stand before the exceptions that it logs."""
 _OF_A_THREAD = re.compile(r"^(Exception in thread |Exception ignored |Task exception was never retrieved)")
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?$")
 _SYNTAX = re.compile(r"^(SyntaxError|IndentationError|TabError): ")
 _FRAME = re.compile(r'^(\s+)File "(.+)", line (\d+)')
-_STYLE = re.compile(r"(\\x1b|\x1b)\[[\d;]*m")
-_NODE = re.compile(r"\{\{function_node [^}]*\}\} ?|\s*\[\[(?:\{\{node[^}]*\}\}|[A-Za-z]\w*)\]\]|\s*\[Op:[^\]]*\]")
+STYLE = re.compile(r"(\\x1b|\x1b)\[[\d;]*m")
+"""Colours, as a terminal takes them and as a message quotes them."""
+_NODE = re.compile(
+    r"\{\{function_node [^}]*\}\} ?|\s*\[\[(?:\{\{node[^}]*\}\}|[A-Za-z]\w*)\]\]|\s*\[Op:[^\]]*\](?: name:\s*$)?"
+)
 _ITERATOR = re.compile(r" with iterator: Iterator::[^ ]+(?=: )")
 _ROOT_ERROR = re.compile(r"^ {2}\(\d+\) [A-Z_ ]+: *")
 _OF_GRAPH = re.compile(r"^(Detected at node|<stack traces unavailable>|Node: |\d+ root error)|^\s")
@@ -49,10 +54,9 @@ class _Traceback:
     name: str
     message: tuple[str, ...]
 
-    @property
-    def was_handled(self) -> bool:
-        """True where the program wrote on."""
-        return len([line for line in self.message if line.strip()]) > _MOST_LINES and not _is_of_tensorflow(self)
+    def was_handled(self, most: int) -> bool:
+        """Decide whether the program wrote on: whether more lines follow than the message may have."""
+        return len([line for line in self.message if line.strip()]) > most and not _is_of_tensorflow(self)
 
     @property
     def reason(self) -> str:
@@ -64,14 +68,19 @@ class _Traceback:
         return f"{_short(name)}: {text}" if text else _short(name)
 
 
-def uncaught_exception(lines: Sequence[str]) -> str | None:
-    """Return the exception that ended a program as `Type: reason`, with its cause; None where the log shows none."""
+def uncaught_exception(lines: Sequence[str], is_last: bool = False) -> str | None:
+    """Return the exception that ended a program as `Type: reason`, with its cause; None where the log shows none.
+
+    With `is_last` the program did not end of an exception by itself: one counts only where nothing follows it, as where
+    a script logs one that it goes on after.
+    """
     lines = list(_without_groups([line.rstrip() for line in lines if not LOGGED.match(line)]))
     headers = [row for row, line in enumerate(lines) if _begins_traceback(lines, row)]
     if not headers:
         return next((line[:LONGEST] for line in reversed(lines[-3:]) if _SYNTAX.match(line)), None)
     last = _traceback(lines[headers[-1] + 1 :])
-    if last is None or last.was_handled:
+    is_logged = headers[-1] > 0 and bool(_RECORD.search(lines[headers[-1] - 1]))
+    if last is None or last.was_handled(1 if is_last or is_logged else _MOST_LINES):
         return None
     first, word = _first_of_chain(lines, headers)
     if first is None or first.reason == last.reason:
@@ -124,7 +133,7 @@ def _is_of_tensorflow(traceback: _Traceback) -> bool:
 
 def _innermost(name: str, message: Sequence[str]) -> tuple[str, list[str]]:
     """Return type and lines of the reason in a message that TensorFlow or Keras has wrapped around it."""
-    message = [_STYLE.sub("", line) for line in message]
+    message = [STYLE.sub("", line) for line in message]
     first = message[0] if message else ""
     if HEADER in message and (raised := _of_python_within(message)):
         return raised

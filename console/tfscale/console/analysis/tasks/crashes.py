@@ -22,7 +22,8 @@ from tfscale.console.analysis.observed.out_of_step import (
 )
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.failure.failure_kinds import OUT_OF_STEP, PEER
+from tfscale.core.failure.clues import Clue
+from tfscale.core.failure.failure_kinds import LAST_WORDS, OUT_OF_STEP, PEER
 from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
 from tfscale.core.failure.uncaught_exception import shortened
 from tfscale.core.log_clues import EXPLAINED
@@ -153,7 +154,7 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     first = culprit(incident.failures)
     others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
     begin = f"{first.task} {first.how} at {clock(first.at)}"
-    if first.signal == signal.SIGKILL and first.clue is None and tasks[first.task].is_killed_for_memory:
+    if first.signal == signal.SIGKILL and not _explains(first.clue) and tasks[first.task].is_killed_for_memory:
         begin = f"{first.task} was killed by the kernel at {clock(first.at)}: its host or its cgroup had no memory left"
         crash = _crash(first.task, first, others, f"{begin}{_rest(first, others)}")
         return replace(crash, evidence={**crash.evidence, "reason": HOST_MEMORY})
@@ -174,6 +175,10 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     lost = [first, *others]
     ended = [failure for failure in lost if failure.task != subject] or lost
     return _crash(subject, first, lost, f"{what}; {_ends(ended)} at {clock(first.at)}, {_peers_gone(ended)}")
+
+
+def _explains(clue: Clue | None) -> bool:
+    return clue is not None and clue.kind != LAST_WORDS
 
 
 def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, str] | None:
