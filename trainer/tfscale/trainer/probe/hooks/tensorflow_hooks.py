@@ -6,7 +6,6 @@ eager loops it calls them at each step, and they take the time themselves.
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
