@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.console.engine.profile_risk import RISK, age_at_risk, refusal
 from tfscale.console.engine.state_factory import states
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.settings.config import Settings
@@ -85,7 +85,7 @@ async def _refuse_beside_an_old_checkpoint(task: Task, connection: ClusterConnec
     """Raise CommandError where a profile may cost more than some minutes of training."""
     spec = connection.source.spec
     snapshot = await SnapshotOnce(Engine(connection.source, states(spec))).run()
-    why = refusal(None if snapshot is None else age_at_risk(snapshot, spec, [task]))
+    why = profile_refusal(None if snapshot is None else age_for_profile(snapshot, spec, [task]))
     if why is not None:
         raise CommandError(f"no profile of {task}: {why}")
 

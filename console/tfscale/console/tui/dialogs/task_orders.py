@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from textual.app import App
-from tfscale.console.engine.checkpoint_age import checkpoint_age
+from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, checkpoint_age, profile_refusal
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.engine.profile_risk import RISK, age_at_risk, refusal
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
@@ -119,8 +118,8 @@ class Orders:
 
     def _ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
-        age = age_at_risk(snapshot, self._engine.source.spec, tasks)
-        if (why := refusal(age)) is not None:
+        age = age_for_profile(snapshot, self._engine.source.spec, tasks)
+        if (why := profile_refusal(age)) is not None:
             self._app.notify(f"no profile: {why}", severity="error", timeout=20, markup=False)
             return
         names = ", ".join(map(str, tasks))
