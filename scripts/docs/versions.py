@@ -10,6 +10,7 @@ Exit 1 where a program differs; a nightly's fault may be its own, and is only pr
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from pathlib import Path
 from environments import ENVIRONMENTS, Environment, made
 from example_programs import PROGRAMS, check, run
 from table_command import cut, table_parser, table_row
+from tfscale.core.log_clues import SHOWS_LESS
 from user_programs.program_kinds import judge, programs
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +42,9 @@ EIGHT = {
 }
 """Programs by the heads of their columns: small ones of tests/e2e/programs/kinds, and one of examples/."""
 HEADS = ("environment", "Python", "TensorFlow", "Keras", "protobuf", "NumPy", "names", *EIGHT, "date")
+_SLOWED = {"SLOW": "0.06", "STEPS": "500"}
+"""Variables of a run whose second worker is slowed: half a minute. It was named 12 to 21 s after its first step, so a
+run of 15 s ended before now and then."""
 _LONGEST = 160
 """Characters of a fault in the table: a longer one makes its row unreadable, and is printed whole."""
 _VERSIONS = """
@@ -49,7 +54,7 @@ found = {each.metadata["Name"].lower().replace("_", "-"): each.version for each 
 names = [("tensorflow", "tensorflow-cpu", "tf-nightly"), ("keras", "keras-nightly"), ("protobuf",), ("numpy",)]
 print(platform.python_version(), *(next((found[name] for name in each if name in found), "-") for each in names))
 """
-_NAMES = "from tfscale.trainer.tf_internals import faults; print(*faults(), sep='; ')"
+_NAMES = "import json; from tfscale.trainer.tf_internals import faults; print(json.dumps(faults()))"
 
 
 def main() -> int:
@@ -77,11 +82,11 @@ def _run(name: str, selected: Sequence[str], kept: Path) -> list[str]:
     try:
         python = str(made(name, kept))
         versions = _asked(python, _VERSIONS).split()
-        lacking = _asked(python, _NAMES)
+        notes = json.loads(_asked(python, _NAMES))
     except (OSError, subprocess.CalledProcessError) as error:
         return [f"was not made: {error}"]
-    cells = dict(zip(HEADS[1:6], versions, strict=True)) | {"names": lacking or "all"}
-    faults = [lacking] if lacking else []
+    cells = dict(zip(HEADS[1:6], versions, strict=True)) | {"names": "; ".join(notes) or "all"}
+    faults = [note for note in notes if not note.startswith(SHOWS_LESS)]
     for head in selected:
         found = ["; ".join(_judged(head, environment, python))] if _can_run(head, environment) else []
         cells[head] = (found[0] or "as stock") if found else "-"
@@ -109,7 +114,7 @@ def _judged(head: str, environment: Environment, python: str) -> list[str]:
         if program is not None:
             # What Keras 3 needs a repair for is compared with nothing; Keras 2 does it in stock, too.
             program = replace(program, repaired=program.repaired and keras == "keras 3")
-            return judge(program, keras, Path(folder), python)
+            return judge(program, keras, Path(folder), python, _SLOWED)
         example = next(program for program in PROGRAMS if program.name == EIGHT[head])
         try:
             check(run(example, keras, Path(folder), python), example, keras)

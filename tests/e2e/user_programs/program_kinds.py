@@ -32,6 +32,7 @@ SLOW = {"SLOW": "0.05", "STEPS": "300"}
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
 _NOISE = re.compile(
     r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|Additional GRPC"
+    r"|=== Source Location|external/"
     r"|\d{4}-\d\d-\d\d \d\d:|.*( - ETA: |/step)|\s*$)"
 )
 """Lines that TensorFlow itself writes, in an order and number of its own, and progress bars, which follow the clock."""
@@ -163,10 +164,18 @@ def faults(program: Program, stock: Outcome, watched: Watched) -> Iterator[str]:
     for index, result in enumerate(ours.results):
         yield from _untrue_steps(program, watched.recording, f"worker:{index}", result["steps"])
     yield from (f"named, though nobody is slow: {each['sentence']}" for each in _named(watched.recording))
+    empty = watched.recording.told("empty_batches")
+    yield from (f"told, though no batch is empty: {each['sentence']}" for each in empty)
 
 
-def judge(program: Program, keras: str, folder: Path, python: str = sys.executable) -> list[str]:
-    """Run it stock, under agents and, if it is declared, with a slowed worker; return what was not as it should be.
+def judge(
+    program: Program,
+    keras: str,
+    folder: Path,
+    python: str = sys.executable,
+    slowed: Mapping[str, str] = SLOW,
+) -> list[str]:
+    """Run it stock, under agents and, if it is declared, with a worker `slowed`; return what was not as it should be.
 
     `python` may be that of another environment: agents and console run in this one.
     """
@@ -180,7 +189,7 @@ def judge(program: Program, keras: str, folder: Path, python: str = sys.executab
         watched = run_watched(program, keras, ours, python=python)
     found = [*faults(program, theirs.result(), watched)]
     if program.slow is not None:
-        found += slow_faults(program, run_watched(program, keras, slow, SLOW, python=python))
+        found += slow_faults(program, run_watched(program, keras, slow, slowed, python=python))
     return found
 
 

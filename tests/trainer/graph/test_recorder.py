@@ -47,6 +47,22 @@ def test_eager_calls_are_timed_by_the_clock(recorder: Any) -> None:
     assert run.trains and run.counter is not None and run.counter.base == 7 and run.distribution is ONE
 
 
+def test_examples_of_a_batch_that_comes_as_an_optional_are_counted_when_it_is_taken_out(recorder: Any) -> None:
+    import tensorflow as tf
+
+    batches = iter(tf.data.Dataset.range(6).batch(4))
+    for _ in range(2):
+        optional = recorder.input(batches.get_next_as_optional)
+        recorder.taken_out(optional.get_value, optional)
+        recorder.taken_out(optional.get_value, optional)
+        recorder.gradient(lambda: None)
+    recorder.input(batches.get_next_as_optional)
+    recorder.gradient(lambda: None)
+    _, spans, _ = recorder.drain()
+    assert [span.site.kind for span in spans] == [Kind.INPUT, Kind.GRADIENT] * 3
+    assert [span.amount for span in spans[::2]] == [4.0, 2.0, 0.0]
+
+
 def test_a_graph_writes_all_spans_of_a_step_in_one_row(recorder: Any, ring: Any) -> None:
     import tensorflow as tf
     from tfscale.trainer.probe.rows.row_buffer import RowBuffer

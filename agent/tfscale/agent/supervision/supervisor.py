@@ -30,7 +30,7 @@ from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
-from tfscale.core.log_clues import last_words
+from tfscale.core.failure.clues import last_words
 from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 from tfscale.core.text import signal_name
 
@@ -397,9 +397,10 @@ class Supervisor:
         except DiskHangs:
             return None
 
-    async def _last_words(self) -> tuple[str, ...]:
+    async def _last_words(self, state: ShimState) -> tuple[str, ...]:
         try:
-            return last_words(await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES)))
+            lines = await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES))
+            return last_words(lines, state.code, state.signal)
         except DiskHangs as error:
             _logger.warning("its log cannot be read: %s", error)
             return ()
@@ -410,7 +411,7 @@ class Supervisor:
         is_answer = self.answered is not None and self.answered in (state.signal, (state.code or 0) - 128)
         requested = state.requested or is_answer
         failed = state.code != 0 and not requested
-        log = await self._last_words() if failed else ()
+        log = await self._last_words(state) if failed else ()
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         return TaskStatus(

@@ -57,6 +57,17 @@ def test_a_task_tells_what_its_disk_moves_where_that_is_known(disk: Disk | None,
     assert [line for line in shown if line.startswith("disk")] == told
 
 
+@pytest.mark.parametrize(("compiled", "is_told"), [(True, False), (False, True), (None, False)])
+def test_a_task_whose_stamps_are_no_ops_of_the_compiled_library_says_so(compiled: bool | None, is_told: bool) -> None:
+    frame = fakes.frame(FIRST)
+    assert frame.probe is not None
+    frame = replace(frame, probe=replace(frame.probe, compiled_stamps=compiled))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
+    told = "stamps     TensorFlow's own ops: the compiled library could not be built or loaded"
+    assert [line for line in shown if line.startswith("stamps")] == [told] * is_told
+
+
 @pytest.mark.parametrize(("after", "is_told"), [(8.4, True), (-1.0, False), (None, False)])
 def test_a_failed_task_tells_when_it_is_started_again(after: float | None, is_told: bool) -> None:
     at = None if after is None else fakes.NOW + after

@@ -64,6 +64,18 @@ def steps_of_an_iterator_traced():
 
 
 @program(quick=False)
+def batches_that_come_as_optionals():
+    """Read the first batch as ever, and the others as Keras 3.16 does in `fit`."""
+    network, optimizer = _parts()
+    step = tf.function(lambda x, y: learn(network, optimizer, x, y))
+    source = iter(batches())
+    losses = [float(step(*next(source)))]
+    while (found := source.get_next_as_optional()).has_value():
+        losses.append(float(step(*found.get_value())))
+    return told(losses)
+
+
+@program(quick=False)
 def functions_in_functions():
     network, optimizer = _parts()
     error = tf.function(lambda x, y: tf.reduce_mean((network(x, training=True) - y) ** 2))

@@ -7,6 +7,9 @@ counted 8,160, and a mean loss stays that of the first step. TensorFlow's own me
 
 Moving averages of BatchNormalization and seeds of Dropout have no aggregation in Keras 3, and CentralStorageStrategy
 refuses to assign such a variable in a replica. tf_keras takes the mean.
+
+An Embedding reads all of its table and looks its rows up where it computes: of a table on a parameter server a worker
+pulled 66.6 MB in each step to use 213 kB of rows. TensorFlow's own variables are looked up where they are.
 """
 
 from __future__ import annotations
@@ -48,6 +51,21 @@ def repair_aggregation(core: Any) -> None:
         return original(self, aggregation)
 
     core.Variable._map_aggregation = map_aggregation
+
+
+def repair_lookup(core: Any) -> None:
+    """Look rows up on the parameter server that holds the variable; `tf.gather` asks a variable for `sparse_read`."""
+
+    def sparse_read(self: Any, indices: Any, name: str | None = None) -> Any:
+        return self._maybe_autocast(self._value.sparse_read(indices, name=name))
+
+    def on_a_server(self: Any) -> Any:
+        # Without this attribute, as in stock, `tf.gather` reads the whole variable.
+        if self._value is None or tf.DeviceSpec.from_string(self._value.device).job != "ps":
+            raise AttributeError("sparse_read")
+        return sparse_read.__get__(self)
+
+    core.Variable.sparse_read = property(on_a_server)
 
 
 def _is_elsewhere(strategy: tf.distribute.Strategy) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import tensorflow as tf
 from tfscale.trainer.probe.graph.compiled_runs import CompiledRuns
 from tfscale.trainer.probe.graph.recording_switch import RecordingSwitch
 from tfscale.trainer.probe.graph.structures import eager_examples
@@ -16,6 +18,20 @@ from tfscale.trainer.probe.rows.spans import Distribution, Kind, Sites, Span
 _MOST_SPANS = 100_000
 """Spans that are kept until the next read. With ten spans in a step of 1 ms these are ten seconds: a tenth would
 lose steps whenever one read comes late; ten times as many would take over 100 MB if nobody reads."""
+
+
+class _Unpacked(NamedTuple):
+    """Input that gave a `tf.experimental.Optional`, whose batch the program has not taken out so far."""
+
+    optional: tf.experimental.Optional
+    begin: float
+    end: float
+
+
+class _OwnInput(threading.local):
+    """Newest input of the current thread, as long as its examples are not counted."""
+
+    unpacked: _Unpacked | None = None
 
 
 class EagerRecorder:
@@ -29,6 +45,7 @@ class EagerRecorder:
         self._compiled = compiled
         self._unresolved = unresolved
         self.spans: deque[Span] = deque(maxlen=_MOST_SPANS)
+        self._own = _OwnInput()
         self.entered = 0
         """Number of collectives entered."""
         self.is_between_steps = False
@@ -47,8 +64,27 @@ class EagerRecorder:
         result = call()
         end = time.time()
         with self._switch.own_work():
-            self.spans.append(Span(self._sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
+            if isinstance(result, tf.experimental.Optional):
+                self._close_input()
+                # To take the batch out costs as much as many a step's input; the program does so itself.
+                self._own.unpacked = _Unpacked(result, begin, end)
+            else:
+                self._add(Span(self._sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
+
+    def taken_out(self, optional: tf.experimental.Optional, batch: Any) -> None:
+        """Count the examples of the batch that the program has taken out of what an input gave."""
+        if self._own.unpacked is not None and self._own.unpacked.optional is optional:
+            self._close_input(eager_examples(batch))
+
+    def _close_input(self, examples: float = 0.0) -> None:
+        if (unpacked := self._own.unpacked) is not None:
+            self._own.unpacked = None
+            self.spans.append(Span(self._sites.eager(Kind.INPUT), unpacked.begin, unpacked.end, examples))
+
+    def _add(self, span: Span) -> None:
+        self._close_input()
+        self.spans.append(span)
 
     def reduction(self, call: Callable[[], Any], handed: Any, distribution: Distribution, gathers: bool) -> Any:
         """Record `call`, which reduces or `gathers` the tensors in `handed`."""
@@ -61,7 +97,7 @@ class EagerRecorder:
         self.is_between_steps = False
         with self._switch.own_work():
             traits = reduction_traits(handed, distribution, gathers=gathers, in_run=in_run)
-            self.spans.append(Span(self._sites.eager(Kind.REDUCE, **traits), begin, end))
+            self._add(Span(self._sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
     def run(self, call: Callable[[], Any], run: TracedRun, place: RunPlace) -> Any:
@@ -89,7 +125,7 @@ class EagerRecorder:
             if place.compiled and site.trains and not site.unsplit:
                 self.gradient(result)
             else:
-                self.spans.append(Span(site, begin, end))
+                self._add(Span(site, begin, end))
         return result
 
     def gradient(self, *_: Any) -> None:
@@ -98,4 +134,4 @@ class EagerRecorder:
             self.current_run.trains = True
             return
         now = time.time()
-        self.spans.append(Span(self._sites.eager(Kind.GRADIENT), now, now))
+        self._add(Span(self._sites.eager(Kind.GRADIENT), now, now))

@@ -68,6 +68,14 @@ class Recorder:
         with self._within(Kind.INPUT) as is_outermost:
             return self._here().input(call) if is_outermost else call()
 
+    def taken_out(self, call: Call, optional: tf.experimental.Optional) -> Any:
+        """Record that `call` takes the batch out of an optional, which `input` may have recorded."""
+        batch = call()
+        if self.switch.is_on and tf.executing_eagerly():
+            with self.switch.own_work():
+                self.eager.taken_out(optional, batch)
+        return batch
+
     def reduction(self, call: Call, handed: Any, distribution: Distribution, gathers: bool = False) -> Any:
         """Record `call`, which reduces or `gathers` the tensors in `handed`; its span begins when they are ready."""
         with self._within(Kind.REDUCE) as is_outermost:

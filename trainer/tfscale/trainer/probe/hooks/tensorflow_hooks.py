@@ -115,7 +115,11 @@ def _hook_input(patches: Patches, recorder: Recorder) -> None:
     def get_next(method: Method, *args: Any, **kwargs: Any) -> Any:
         return recorder.input(lambda: method(*args, **kwargs))
 
+    def get_value(method: Method, optional: Any, *args: Any, **kwargs: Any) -> Any:
+        return recorder.taken_out(lambda: method(optional, *args, **kwargs), optional)
+
     patches.put(tf_internals.INPUT, dict.fromkeys((name.path for name in tf_internals.INPUT.names), get_next))
+    patches.put(tf_internals.OPTIONALS, {"_OptionalImpl.get_value": get_value})
 
 
 def _hook_called_python(patches: Patches, python: CalledPython) -> None:

@@ -158,6 +158,10 @@ def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iter
             yield _field("technique", sentence, appearance)
         for note in view.notes:
             yield _field("measuring", note, appearance)
+        if probe.compiled_stamps is False:
+            yield _field(
+                "stamps", "TensorFlow's own ops: the compiled library could not be built or loaded", appearance
+            )
     yield from _training(view, appearance)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), appearance)
