@@ -68,7 +68,7 @@ def _end(number: int, way: str) -> str:
 
 
 def _faults_of_handlers(numbers: Sequence[int], way: str, setting: str) -> list[str]:
-    """Send these signals in turn to a program that handles all; return a sentence where a call is missing or one more."""
+    """Send these signals in turn to a program that handles all; return a sentence about wrong calls."""
     numbers = tuple(sorted(numbers))
     if not numbers:
         return []

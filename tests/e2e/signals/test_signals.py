@@ -17,15 +17,15 @@ ALL_ENDS = tuple(number for number in NUMBERS if number <= 34 or number >= 62)
 ELSEWHERE = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGTSTP, signal.SIGSEGV, 63)
 
 
-def slow(*values: object) -> object:
-    return pytest.param(*values, marks=pytest.mark.slow)
+def rarely(*values: object) -> object:
+    return pytest.param(*values, marks=pytest.mark.matrix)
 
 
 def handled() -> Iterator[object]:
     yield ALONE, AGENT, SOME
     yield WITH_TASK, TERMINAL, (signal.SIGINT, signal.SIGQUIT)
     for setting in SETTINGS:
-        yield from (slow(setting, way, in_turn(way, setting)) for way in WAYS)
+        yield from (rarely(setting, way, in_turn(way, setting)) for way in WAYS)
 
 
 @pytest.mark.parametrize(("setting", "way", "numbers"), handled())
@@ -44,10 +44,10 @@ def ends() -> Iterator[object]:
     yield ALONE, AGENT, signal.SIGUSR1
     yield CLUSTER, AGENT, signal.SIGINT
     yield WITH_TASK, TERMINAL, signal.SIGHUP
-    yield from (slow(ALONE, AGENT, number) for number in ALL_ENDS)
+    yield from (rarely(ALONE, AGENT, number) for number in ALL_ENDS)
     for setting in SETTINGS:
-        yield from (slow(setting, TERMINAL, number) for number in (1, 2, 3, 20, 28))
-        yield from (slow(setting, way, number) for way in (AGENT, GROUP, TASK) for number in ELSEWHERE)
+        yield from (rarely(setting, TERMINAL, number) for number in (1, 2, 3, 20, 28))
+        yield from (rarely(setting, way, number) for way in (AGENT, GROUP, TASK) for number in ELSEWHERE)
 
 
 @pytest.mark.parametrize(("setting", "way", "number"), ends())
@@ -57,7 +57,7 @@ def test_a_program_ends_by_a_signal_as_without_an_agent(setting: str, way: str, 
     assert ours == expected(stock, number, way, setting)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", [1, 15, 4, 63])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_handler_may_end_the_program_or_outlive_the_agent(setting: str, number: int, tmp_path: Path) -> None:
