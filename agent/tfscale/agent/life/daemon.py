@@ -22,11 +22,11 @@ from tfscale.agent.life.self_description import description, local_agent
 from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.process.sessions import is_stopped
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.sessions import is_stopped
 from tfscale.agent.supervision.task_environment import report_socket
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, announced

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 
-from tfscale.agent.supervision.sessions import catches, is_orphaned_job
+from tfscale.agent.process.sessions import catches, is_orphaned_job
 
 HAND_OVER = signal.SIGRTMAX - 1
 """Signal that has an agent leave without its task: `tfscale-agent hand-over` sends it. No launcher, terminal or kernel

@@ -34,8 +34,8 @@ from functools import partial
 
 from tfscale.agent.checked_json import with_checksum
 from tfscale.agent.process.passed_signals import OF_FAULTS, UNCATCHABLE
+from tfscale.agent.process.sessions import boot_id, is_stopped, kill_session, start_time
 from tfscale.agent.supervision.output_log import BackgroundLog, OutputLog
-from tfscale.agent.supervision.sessions import boot_id, is_stopped, kill_session, start_time
 from tfscale.agent.supervision.state_file import StateFile
 from tfscale.agent.supervision.writer_thread import WriterThread
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
 from tfscale.agent.private_file import open_private
+from tfscale.agent.process import sessions
 from tfscale.agent.process.passed_signals import give, may_end
-from tfscale.agent.supervision import sessions
 from tfscale.agent.supervision.shim import KILL_NOW
 from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec, other_command, shown_command
 from tfscale.agent.supervision.shim_state import ShimState, read_state
