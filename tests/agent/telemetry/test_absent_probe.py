@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry import absent_probe
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.trainer.probe.entry import imports
 from tfscale.trainer.probe.process import presence
 
+RUNS = TaskStatus(TaskState.RUNNING, 1, 1, started=time.time() + 1)
+ENDED = replace(RUNS, state=TaskState.EXITED)
 SITE = str(probe_site())
 COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/", "PYTHONPATH": f"{SITE}:/mine"}
 PROGRAM = """
@@ -217,13 +221,13 @@ def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
 def test_what_was_found_is_said_until_the_next_start(tmp_path: Path) -> None:
     watch = AbsentProbe()
     with started(tmp_path, ["-I"]) as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         found = watch.status
         assert found is not None and found.state is ProbeState.ABSENT
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status == found
     with started(tmp_path) as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         assert watch.status is not None and watch.status.state is ProbeState.LOADED
 
 
@@ -232,11 +236,20 @@ def test_tensorflow_is_not_missed_in_the_first_seconds_but_after_an_early_end(
 ) -> None:
     watch = AbsentProbe()
     with started(tmp_path, library="libother.so") as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         assert watch.status is None
         later = time.monotonic() + 11
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
         monkeypatch.undo()
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
+
+
+def test_a_process_that_ended_between_two_looks_is_told_but_not_of_an_earlier_agent() -> None:
+    watch = AbsentProbe()
+    watch.look(None, replace(ENDED, started=time.time() - 60))
+    assert watch.status is None
+    watch.look(None, replace(ENDED, started=time.time() + 60))
+    said = "its process ended before anything was seen of it"
+    assert watch.status == ProbeStatus(ProbeState.EXPECTED, said)

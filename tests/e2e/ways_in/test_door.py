@@ -172,6 +172,16 @@ def test_each_way_is_told_of_its_own_task(tmp_path: Path) -> None:
     assert snapshot["headline"] in told.values()
 
 
+@pytest.mark.slow
+def test_a_task_that_ended_at_once_was_not_measured(tmp_path: Path) -> None:
+    cluster = write_cluster(tmp_path, 1)
+    with running(tmp_path, cluster, 1, ["true"], {}):
+        wait_until(lambda: once(cluster)[1]["tasks"][0]["status"]["state"] == "exited")
+        status, snapshot = once(cluster)
+    assert status == 3
+    assert snapshot["headline"] == "worker:0 was not measured: its process ended before anything was seen of it"
+
+
 def test_a_task_that_ended_well_before_anybody_looked_was_not_measured(tmp_path: Path) -> None:
     cluster = write_cluster(tmp_path, 1)
     write_scripts(tmp_path)

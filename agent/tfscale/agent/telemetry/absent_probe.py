@@ -12,6 +12,7 @@ from tfscale.agent.process.kept_out import reason, user_name
 from tfscale.agent.process.started_process import StartedProcess, started_processes
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import bounded
 
 _logger = logging.getLogger(__name__)
@@ -29,11 +30,14 @@ class AbsentProbe:
     """Watch over a task from which no probe reports."""
 
     def __init__(self) -> None:
+        self._made = time.time()
         self._found: ProbeStatus | None = None
+        self._start: float | None = None
+        """Start of the process of which something was found, Unix seconds."""
         self._pid: int | None = None
         self._began = self._looked = 0.0
 
-    def look(self, task_pid: int | None) -> None:
+    def look(self, task_pid: int | None, status: TaskStatus) -> None:
         """Look at the processes of a task, every few seconds; `task_pid` is None where no task runs."""
         now = time.monotonic()
         if task_pid != self._pid and task_pid is not None:
@@ -45,6 +49,14 @@ class AbsentProbe:
             self._found = absent_probe(list(started_processes(task_pid)))
             if self._found is not None and self._found.state is ProbeState.ABSENT and self._found != before:
                 _logger.warning("the task is neither measured nor repaired: %s", self._found.message)
+            self._start = status.started if self._found else self._start
+        elif task_pid is None and self._has_missed(status):
+            self._found = ProbeStatus(ProbeState.EXPECTED, "its process ended before anything was seen of it")
+
+    def _has_missed(self, status: TaskStatus) -> bool:
+        """Decide whether a process has begun and ended between two looks of this agent."""
+        is_own = status.started is not None and status.started > self._made
+        return is_own and status.state is TaskState.EXITED and status.started != self._start
 
     @property
     def status(self) -> ProbeStatus | None:
