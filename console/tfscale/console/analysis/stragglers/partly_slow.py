@@ -36,7 +36,7 @@ _LEAST = 2 * WINDOW
 """Least blocks of a window, where a block is longer than a step: a burst of noise of 5 s does not show in all its
 quarters."""
 _KNOWN = 60.0
-"""Seconds of history that are needed: in the first minute of bursty noise six more of 63 starts had a false name."""
+"""Seconds of history that are needed: with less, five more of 63 starts in bursty noise had a false name."""
 _MOST = 4
 """Most subjects that are looked at in each window, the slowest first: more would cost time among many noisy ones."""
 _TO_BE_SURE = 0.5
