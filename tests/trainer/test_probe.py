@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
+from tfscale.core.records.probe_status import ProbeState
 from tfscale.trainer.probe.process.activities import CHECKPOINT
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
@@ -328,6 +330,19 @@ def test_at_the_end_of_python_it_is_told_why_nothing_was_trained(
     told = [line for report in heard for line in report.probe.warnings]
     assert told[0].startswith("nothing was trained: the script asks for GPUs")
     agent.close()
+
+
+def test_a_probe_whose_thread_the_script_ends_says_so(seconds: Seconds, capsys: pytest.CaptureFixture[str]) -> None:
+    seconds.next()
+    seconds.probe.start()
+    thread = seconds.probe._thread
+    assert thread is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+    thread.join(5)
+    (*_, report) = seconds.reports.kept
+    assert report.status is not None and report.status.state is ProbeState.DISABLED
+    assert "its thread was ended by SystemExit()" in report.status.message
+    assert "its thread was ended by SystemExit()" in capsys.readouterr().err
 
 
 def test_a_forked_child_reports_nothing_when_it_ends() -> None:

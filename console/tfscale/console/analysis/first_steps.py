@@ -5,11 +5,11 @@ A first step for every finding of a kind stands in the row of the kind, in `find
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.network.silence import GONE, LEFT, NEVER_HEARD
-from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS
+from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
 from tfscale.console.analysis.tasks.blocked import CONTAINER
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.failure_kinds import LAST_WORDS, PEER
@@ -95,7 +95,23 @@ def about_straggler(straggler: Diagnosis) -> str | None:
     evidence = straggler.evidence
     if evidence.get("suspected") == TWO_KINDS and evidence.get("cause") in ("unknown", "device"):
         return "compare their hosts with the others' (nvidia-smi, lscpu); give each worker a batch by its speed"
-    return _BY_CAUSE.get(_text(evidence.get("cause"))) or _BY_PHASE.get(_text(evidence.get("phase")))
+    if isinstance(reasons := evidence.get("reasons"), tuple):
+        return _of_each(straggler.together, reasons)
+    return _by_reason(_text(evidence.get("cause"))) or _by_reason(_text(evidence.get("phase")))
+
+
+def _of_each(names: Sequence[str], reasons: Sequence[str]) -> str | None:
+    """Return the steps for several stragglers, each with the names of those whom it helps."""
+    helped: dict[str, list[str]] = {}
+    for name, reason in zip(names, reasons, strict=True):
+        if step := _by_reason(reason):
+            helped.setdefault(step, []).append(name)
+    return "; ".join(f"{names_of(each)}: {step}" for step, each in helped.items()) or None
+
+
+def _by_reason(reason: str) -> str | None:
+    """Return what to look at by a cause or a phase."""
+    return _BY_CAUSE.get(reason) or _BY_PHASE.get(reason)
 
 
 def about_pauses(pauses: Diagnosis) -> str | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import fakes
 import pytest
+from simulated_runs import simulated
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.state_factory import states
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
 from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
@@ -37,6 +41,14 @@ def lines(snapshot: object) -> list[str]:
     detail.set_reactive(Detail.snapshot, snapshot)
     detail.set_reactive(Detail.appearance, Appearance())
     return [line.plain for line in detail.lines(120)]
+
+
+def test_a_task_that_has_ended_tells_its_newest_step() -> None:
+    state = states(simulated_spec(2))()
+    for event in simulated(30, 2, "worker:1=kill@20s"):
+        state.fold(event)
+    step = next(line for line in lines(state.snapshot(fakes.NOW + 30)) if line.startswith("step "))
+    assert re.fullmatch(r"step +the newest is 1\d\d; its parts are not known", step), step
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,13 @@ class Probe:
         self.start()
 
     def _watch(self) -> None:
+        try:
+            self._read_until_stopped()
+        except BaseException as ended:  # by the script, as with PyThreadState_SetAsyncExc
+            self.fail(RuntimeError(f"its thread was ended by {ended!r}"))
+            self._report(math.inf)
+
+    def _read_until_stopped(self) -> None:
         while not self._stop.wait(until_offset(time.time(), self.read_offset, self.period)):
             if self._reading.locked():
                 # Another thread pauses the probe, or reads everything; the next read has what is left.
