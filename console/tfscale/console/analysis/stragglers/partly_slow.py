@@ -1,6 +1,6 @@
 """Stragglers in a part of their steps, such as every fourth: medians of blocks hide them, means show them.
 
-The mean level of a subject over a window must be as large as the straggler rule asks of the middle. In place of the
+The mean ratio of a subject over a window must be 1.1; excess and patience are the straggler rule's. In place of the
 tenths of the window, which such a slowness does not fill,
   - each quarter of the window shows it, so that a burst is none,
   - the subject is late in more blocks than its peers, which chance would do as seldom as the rule's (a sign test),
@@ -32,6 +32,8 @@ from tfscale.console.analysis.stragglers.straggler_rule import (
     reach,
 )
 
+_ON = 1.1
+"""Least mean ratio (TraceML, Greyhound): with 1.07 a worker that bursts of noise took four times in 40 s was named."""
 _LEAST = 2 * WINDOW
 """Least blocks of a window, where a block is longer than a step: a burst of noise of 5 s does not show in all its
 quarters."""
@@ -49,7 +51,7 @@ _PAST = 24
 def partly_slow(blocks: Blocks, rule: Rule, named: Collection[int]) -> list[Verdict]:
     """Return the stragglers in a part of their steps, except the `named` columns."""
     verdicts: dict[int, Verdict] = {}
-    levels, least = blocks.mean_level, math.log(rule.on)
+    levels, least = blocks.mean_level, math.log(_ON)
     if len(levels) == 0 or float(blocks.end[-1]) - blocks.begin(0) < _KNOWN:
         return []
     for length in lengths(blocks):
