@@ -72,7 +72,9 @@ class _ProbeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProbeState
     PROBE_STATE_ABSENT: _ProbeState.ValueType  # 4
     """no process of the task has the probe, or will load it; `message` says why"""
     PROBE_STATE_EXPECTED: _ProbeState.ValueType  # 5
-    """the agent's: no process of the task has loaded TensorFlow so far"""
+    """the agent's: no process of the task has imported TensorFlow so far"""
+    PROBE_STATE_LOADED: _ProbeState.ValueType  # 6
+    """the agent's: a process imports or has imported TensorFlow, and reported no training"""
 
 class ProbeState(_ProbeState, metaclass=_ProbeStateEnumTypeWrapper): ...
 
@@ -85,7 +87,9 @@ PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 PROBE_STATE_ABSENT: ProbeState.ValueType  # 4
 """no process of the task has the probe, or will load it; `message` says why"""
 PROBE_STATE_EXPECTED: ProbeState.ValueType  # 5
-"""the agent's: no process of the task has loaded TensorFlow so far"""
+"""the agent's: no process of the task has imported TensorFlow so far"""
+PROBE_STATE_LOADED: ProbeState.ValueType  # 6
+"""the agent's: a process imports or has imported TensorFlow, and reported no training"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
 class _ActivityKind:

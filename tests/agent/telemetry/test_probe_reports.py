@@ -314,7 +314,7 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
 
     reports = ProbeReports(TASK)
     reports.begin(3, 2)
-    server = ReportServer(path, reports, lambda: str(path))
+    server = ReportServer(path, reports, lambda: str(path), lambda _: True)
     await server.start()
     async with connected(path) as connection:
         connection.say(hello())

@@ -19,6 +19,7 @@ from tfscale.agent.life.first_start import FirstStart
 from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import description, local_agent
+from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.serving.agent_server import AgentServer
@@ -120,7 +121,9 @@ class Daemon:
     async def _startup(self) -> None:
         parts, settings = self._parts, self._settings
         status = await self._first_start.adopt()
-        self._report_server = ReportServer(Path(parts.local.socket), parts.reports, self._report_socket)
+        self._report_server = ReportServer(
+            Path(parts.local.socket), parts.reports, self._report_socket, self._is_of_task
+        )
         await self._report_server.start()
         parts.local.socket = str(self._report_server.path)
         await parts.process.ready()
@@ -152,6 +155,10 @@ class Daemon:
 
     def _report_socket(self) -> str:
         return report_socket(self._settings)
+
+    def _is_of_task(self, pid: int) -> bool:
+        task = self._parts.supervisor.pid
+        return task is not None and is_of_task(pid, task)
 
     async def _keep_socket(self) -> None:
         """Have the next start of the task report to a socket that exists, also when the runtime folder was removed."""

@@ -17,7 +17,9 @@ class ProbeState(TextEnum):
     ABSENT = "absent"
     """State of a task whose processes have no probe; the message says why."""
     EXPECTED = "expected"
-    """State of a task that has loaded no TensorFlow so far, and so no probe; from ten seconds after its start."""
+    """State of a task that has imported no TensorFlow so far, and so no probe; the message names its command."""
+    LOADED = "loaded"
+    """State of a task that imports or has imported TensorFlow, and has reported no training; the message says which."""
 
 
 class ActivityKind(TextEnum):

@@ -27,6 +27,7 @@ from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
+from tfscale.trainer.probe.process import presence
 from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.process.clock import ClockWatch
@@ -101,6 +102,7 @@ class Probe:
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
         atexit.register(self._end_untrained)
+        presence.show()
         with self.recorder.switch.own_work():
             tensorflow_hooks.install(
                 self._patches, self.recorder, self._activities, self._called_python, self._strategy_made
@@ -236,6 +238,7 @@ class Probe:
             sink.settle(_HURRY_SECONDS)
 
     def _finish(self, thread: threading.Thread) -> None:
+        presence.hide()
         self._stop.set()
         thread.join(1.0)
         self.flush()

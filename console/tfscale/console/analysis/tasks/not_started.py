@@ -17,7 +17,7 @@ PATIENCE = 30.0
 seconds on a busy host: with less every start would name slower tasks, with more a task that nobody started is named
 later."""
 
-_UNMEASURED = (ProbeState.ABSENT, ProbeState.EXPECTED)
+_UNHEARD = (ProbeState.ABSENT, ProbeState.EXPECTED, ProbeState.LOADED)
 _WHY = {
     TaskState.PENDING: "its task was not started",
     TaskState.STARTING: "its task is only starting",
@@ -30,7 +30,7 @@ _WHY = {
 
 def joined(task: ObservedTask) -> bool:
     """Decide whether the training process runs and reports."""
-    return task.up and task.running and task.probe is not None and task.probe.state not in _UNMEASURED
+    return task.up and task.running and task.probe is not None and task.probe.state not in _UNHEARD
 
 
 def why_missing(task: ObservedTask) -> str | None:
@@ -41,8 +41,8 @@ def why_missing(task: ObservedTask) -> str | None:
         return "its agent cannot be reached"
     if task.running and task.stopped:
         return "a signal has stopped its process"
-    if task.running and task.probe is not None and task.probe.state is ProbeState.EXPECTED:
-        return "its process has not loaded TensorFlow so far"
+    if task.running and task.probe is not None:
+        return task.probe.message
     return _WHY[task.state] if task.state else "its agent has not said anything"
 
 

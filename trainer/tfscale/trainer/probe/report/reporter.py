@@ -14,6 +14,7 @@ from tfscale.core.records.profile import ProfileOrder, ProfileReport
 from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe.on_demand import stack_dumps
+from tfscale.trainer.probe.process.agent_socket import connect
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
@@ -116,7 +117,7 @@ class Reporter:
     def _deliver(self) -> None:
         while self.refused is None:
             with suppress(OSError, FramingError, WireError), socket.socket(socket.AF_UNIX) as agent:
-                agent.connect(self._identity.socket)
+                connect(agent, self._identity.socket)
                 if self._report_to(agent):
                     return
             if self._is_over_before_next_try():
