@@ -46,6 +46,7 @@ MESSAGES = {
         ('devices', 20, 'Devices', False, True),
         ('empty_since', 21, 'double', False, True),
         ('input_python', 22, 'double', False, True),
+        ('compiled_stamps', 23, 'number', False, True),
     ),
     "Devices": (
         ('gpus_found', 1, 'number', False, False),

@@ -9,16 +9,21 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.agent.process.started_process import started_processes
+from tfscale.agent.process.started_process import StartedProcess, started_processes
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry import absent_probe
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.trainer.probe.entry import imports
 from tfscale.trainer.probe.process import presence
 
+RUNS = TaskStatus(TaskState.RUNNING, 1, 1, started=time.time() + 1)
+ENDED = replace(RUNS, state=TaskState.EXITED)
 SITE = str(probe_site())
 COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/", "PYTHONPATH": f"{SITE}:/mine"}
 PROGRAM = """
@@ -41,7 +46,7 @@ def started(
     launcher: Sequence[str] = (),
     user: int = os.getuid(),
     python: str | Path = sys.executable,
-    more: str = "",
+    more: str = imports.__file__,
 ) -> Iterator[int]:
     """Start a Python that has mapped a library and the file `more`; yield its process id, or its launcher's."""
     path = folder / library
@@ -69,7 +74,7 @@ def message(pid: int) -> str:
     return found.message
 
 
-def test_a_process_with_all_that_the_probe_needs_may_still_report(tmp_path: Path) -> None:
+def test_a_process_whose_import_the_way_in_sees_may_still_report(tmp_path: Path) -> None:
     with started(tmp_path) as pid:
         assert status(pid) == ProbeStatus(ProbeState.LOADED, f"its process {pid} is importing TensorFlow")
 
@@ -80,16 +85,16 @@ def test_a_process_with_the_probe_that_has_nothing_to_report_is_told_apart(tmp_p
         assert status(pid) == ProbeStatus(ProbeState.LOADED, said)
 
 
-def test_a_probe_that_never_comes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = AbsentProbe()
-    with started(tmp_path) as pid:
-        watch.look(pid)
-        assert watch.status is not None and watch.status.state is ProbeState.LOADED
-        later = time.monotonic() + 130
-        monkeypatch.setattr(time, "monotonic", lambda: later)
-        watch.look(pid)
-        assert watch.status is not None and watch.status.state is ProbeState.ABSENT
-        assert watch.status.message.startswith(f"TensorFlow is in its process {pid} ({Path(sys.executable).name} -c ")
+def test_an_import_past_the_way_in_is_told(tmp_path: Path) -> None:
+    with started(tmp_path, more="") as pid:
+        assert message(pid).startswith(f"its process {pid} ({Path(sys.executable).name} -c ")
+        assert ") has loaded TensorFlow past the probe: the task's log says why" in message(pid)
+
+
+def test_a_process_that_may_not_be_looked_into_is_told() -> None:
+    found = absent_probe.absent_probe([StartedProcess(7, 65534, ["python", "train.py"], is_hidden=True)])
+    said = "its process 7 runs as nobody, and this agent may not look into it: start the agent as root"
+    assert found == ProbeStatus(ProbeState.EXPECTED, said)
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.9"])
@@ -216,13 +221,13 @@ def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
 def test_what_was_found_is_said_until_the_next_start(tmp_path: Path) -> None:
     watch = AbsentProbe()
     with started(tmp_path, ["-I"]) as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         found = watch.status
         assert found is not None and found.state is ProbeState.ABSENT
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status == found
     with started(tmp_path) as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         assert watch.status is not None and watch.status.state is ProbeState.LOADED
 
 
@@ -231,11 +236,20 @@ def test_tensorflow_is_not_missed_in_the_first_seconds_but_after_an_early_end(
 ) -> None:
     watch = AbsentProbe()
     with started(tmp_path, library="libother.so") as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         assert watch.status is None
         later = time.monotonic() + 11
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
         monkeypatch.undo()
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
+
+
+def test_a_process_that_ended_between_two_looks_is_told_but_not_of_an_earlier_agent() -> None:
+    watch = AbsentProbe()
+    watch.look(None, replace(ENDED, started=time.time() - 60))
+    assert watch.status is None
+    watch.look(None, replace(ENDED, started=time.time() + 60))
+    said = "its process ended before anything was seen of it"
+    assert watch.status == ProbeStatus(ProbeState.EXPECTED, said)

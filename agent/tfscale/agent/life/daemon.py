@@ -193,7 +193,7 @@ class Daemon:
 
     def _look_for_probe(self) -> None:
         if self._parts.reports.probe is None:
-            self._parts.absent_probe.look(self._parts.supervisor.pid)
+            self._parts.absent_probe.look(self._parts.supervisor.pid, self._parts.supervisor.status)
 
     async def _drain(self) -> None:
         self._jobs.cancel()

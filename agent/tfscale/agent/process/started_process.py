@@ -16,6 +16,8 @@ _TENSORFLOW = "/libtensorflow"
 """Begin of the names of TensorFlow's libraries."""
 _ENTERED = f"/{MODULE}.py"
 """File that is mapped in each process that the second way in has entered."""
+_SEEN = "/probe/entry/imports.py"
+"""File that the way in keeps mapped from the begin of TensorFlow's import on, unless the probe could not start."""
 _PROBE = "/probe/process/presence.py"
 """File that the probe keeps mapped while it is in a process."""
 _VERSION = re.compile(r"python3\.(\d+)")
@@ -36,6 +38,8 @@ class StartedProcess:
     has_tensorflow: bool = False
     is_entered: bool = False
     """True if the second way in has entered it."""
+    is_seen: bool = False
+    """True if the way in has seen the import of TensorFlow, and it or the probe is at work."""
     has_probe: bool = False
     """True from the end of TensorFlow's import to the end of its Python program, where the probe could start."""
 
@@ -94,6 +98,7 @@ def _read(process: psutil.Process) -> StartedProcess:
             executable=process.exe(),
             has_tensorflow=_TENSORFLOW in maps,
             is_entered=_ENTERED in maps,
+            is_seen=_SEEN in maps or _PROBE in maps,
             has_probe=_PROBE in maps,
         )
     except (PermissionError, psutil.AccessDenied):

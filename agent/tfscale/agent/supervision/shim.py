@@ -30,6 +30,7 @@ import subprocess
 import time
 from functools import partial
 
+from tfscale.agent.checked_json import with_checksum
 from tfscale.agent.supervision.output_log import BackgroundLog, OutputLog
 from tfscale.agent.supervision.sessions import boot_id, kill_session, start_time
 from tfscale.agent.supervision.state_file import StateFile
@@ -237,7 +238,7 @@ class Shim:
         self._publish()
 
     def _publish(self) -> None:
-        text = json.dumps(self._state).encode()
+        text = with_checksum(self._state).encode()
         self._writer.insist(partial(self._file.write, text, is_last="ended" in self._state))
         with contextlib.suppress(OSError):  # the agent is gone, or does not read: the file has the same
             os.write(self._options["agent"], text + b"\n")

@@ -27,7 +27,7 @@ from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
-from tfscale.core.log_clues import last_words
+from tfscale.core.failure.clues import last_words
 from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
@@ -371,9 +371,10 @@ class Supervisor:
         except DiskHangs:
             return None
 
-    async def _last_words(self) -> tuple[str, ...]:
+    async def _last_words(self, state: ShimState) -> tuple[str, ...]:
         try:
-            return last_words(await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES)))
+            lines = await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES))
+            return last_words(lines, state.code, state.signal)
         except DiskHangs as error:
             _logger.warning("its log cannot be read: %s", error)
             return ()
@@ -381,7 +382,7 @@ class Supervisor:
     async def _exited(self, state: ShimState) -> TaskStatus:
         assert state.ended is not None
         failed = state.code != 0 and not state.requested
-        log = await self._last_words() if failed else ()
+        log = await self._last_words(state) if failed else ()
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         return TaskStatus(

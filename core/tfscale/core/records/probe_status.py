@@ -93,6 +93,12 @@ class ProbeStatus:
     That Python stands still while the stores of the input are full. Calls that overlap may take longer together than
     the step. None where the program has threads or processes of its own, which may fill a store that is not seen.
     """
+    compiled_stamps: bool | None = None
+    """True where stamps in graphs are ops of the library that is built when tfscale is installed.
+
+    False where they are TensorFlow's own ops, since that library could not be built or loaded: the same phases, for
+    more of the step's time. None as long as no graph has stamps.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ def test_a_cluster_whose_tasks_have_ended_has_ended_though_its_servers_run(
 
 def test_what_cannot_be_measured_and_who_is_not_heard_is_neither_starting_nor_training(view: View) -> None:
     assert judge(view("worker:0", probe=ProbeStatus(ProbeState.DISABLED))).kind is Condition.UNMEASURED
+    gave_up = [view("worker:0", progressed=50.0, probe=ProbeStatus(ProbeState.DISABLED)), view("worker:1")]
+    assert judge(*gave_up).kind is Condition.UNMEASURED
     assert judge(view("worker:0", progressed=99.0, heard=90.0)).kind is Condition.UNKNOWN
     assert judge(view("worker:0", up=False)).kind is Condition.UNKNOWN
 

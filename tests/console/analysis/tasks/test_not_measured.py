@@ -77,6 +77,19 @@ def test_a_task_without_tensorflow_is_told_with_its_age(view: View) -> None:
     )
 
 
+def test_a_young_task_at_work_may_import_something_else_before_tensorflow(view: View) -> None:
+    expected = ProbeStatus(ProbeState.EXPECTED, "none of its processes has imported TensorFlow (python train.py)")
+    assert not_measured([view("worker:0", probe=expected, at=29.0, cores=0.9)]) == []
+    assert not_measured([view("worker:0", probe=expected, at=9.0, cores=0.01)]) != []
+    assert not_measured([view("worker:0", probe=expected, at=31.0, cores=0.9)]) != []
+
+
+def test_tasks_that_differ_in_their_command_share_a_sentence(view: View) -> None:
+    past = [f"its process {pid} (python train.py --task {pid}) has loaded TensorFlow past the probe" for pid in (7, 8)]
+    tasks = [view(f"worker:{pid}", probe=ProbeStatus(ProbeState.ABSENT, why)) for pid, why in enumerate(past)]
+    assert {diagnosis.together for diagnosis in not_measured(tasks)} == {("worker:0", "worker:1")}
+
+
 def test_a_task_that_has_loaded_tensorflow_is_only_waited_for(view: View) -> None:
     loaded = view("worker:0", probe=ProbeStatus(ProbeState.LOADED, "its process 7 is importing TensorFlow"))
     assert not_measured([loaded]) == []

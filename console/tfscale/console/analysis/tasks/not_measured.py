@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
+from tfscale.console.analysis.tasks.not_started import PATIENCE
 from tfscale.core.log_clues import UNMEASURED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
@@ -15,8 +16,8 @@ from tfscale.core.text import duration, listing
 
 _NEVER = (ProbeState.DISABLED, ProbeState.ABSENT, ProbeState.EXPECTED)
 _HAVE = {"is": "are", "was": "were"}
-_DIFFERING = re.compile(r"\bprocess \d+| \(.*\)$")
-"""Number of a process, and a command at the end: tasks with one reason differ in them."""
+_DIFFERING = re.compile(r"\bprocess \d+( \(.*?\))?| \(.*\)$")
+"""Number of a process, and its command: tasks with one reason differ in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,14 @@ def _lack(task: ObservedTask, probe: ProbeStatus) -> _Lack | None:
     ended_well = task.state is TaskState.EXITED and task.ended_well
     if ended_well and task.progressed is None and probe.state in _NEVER:
         return _Lack("was", "not measured", probe.message)
+    if probe.state is ProbeState.EXPECTED and _may_import(task):
+        return None
     return _lack_now(probe) if task.running else None
+
+
+def _may_import(task: ObservedTask) -> bool:
+    """Decide whether a young process without TensorFlow is at work: it may import something else, or read data."""
+    return task.age < PATIENCE and (task.cores or 0.0) > IDLE_CORES
 
 
 def _lack_now(probe: ProbeStatus) -> _Lack | None:
