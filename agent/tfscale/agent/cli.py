@@ -8,6 +8,8 @@ import tfscale.core.early_interrupt
 import contextlib
 import logging
 import os
+import resource
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,12 +78,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = OwnLog(sys.stderr)
     start_log(log, first.log_level, first.log_format, names)
     try:
-        return host_agents.serve(agents, lambda: _tell_of_console(agents[0], log))
+        status = host_agents.serve(agents, lambda: _tell_of_console(agents[0], log))
+        return status if status >= 0 else _end_by(-status)
     except TfscaleError as error:
         _logger.error("%s", error)
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _end_by(number: int) -> int:
+    """End this process by the signal that has ended its task, for the shell or launcher that waits for the process."""
+    logging.shutdown()
+    with contextlib.suppress(OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
 
 
 def _tell_of_console(settings: AgentSettings, log: OwnLog) -> None:

@@ -22,6 +22,7 @@ from tfscale.agent.life.self_description import description, local_agent
 from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.process.sessions import is_stopped
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
@@ -55,7 +56,7 @@ class Daemon:
         seat: Seat | None = None,
         seats: Mapping[Address, SeatPeer] | None = None,
     ) -> None:
-        process = process or OwnProcess(ends_with_terminal=settings.exit_with_task)
+        process = process or OwnProcess()
         listeners = Listeners(
             on_status=self._on_status,
             on_verdict=self._on_verdict,
@@ -88,6 +89,14 @@ class Daemon:
     def hand_over(self) -> None:
         """End the agent, and leave the task to the next one."""
         self._departure.hand_over()
+
+    def pass_on(self, number: int) -> None:
+        """Give a signal to the task."""
+        self._departure.pass_on(number)
+
+    def is_task_stopped(self) -> bool:
+        """Return whether a signal has stopped the task."""
+        return (pid := self._parts.supervisor.pid) is not None and is_stopped(pid)
 
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status.

@@ -141,6 +141,8 @@ class TaskRecovery:
             return not self._supervisor.is_end_unknown
         if status.state is not TaskState.EXITED or end is None or end.requested:
             return False
+        if self._supervisor.answered is not None:
+            return False
         return end.code != 0 or self._policy.of(self._task.role) is RestartPolicy.ALWAYS
 
     def _on_verdict(self, report: FailureReport, verdict: Verdict) -> None:
