@@ -39,6 +39,12 @@ DIFFERENCES = (
         "killed: the next agent adopts its task.",
     ),
     Difference(
+        frozenset({33}),
+        ENDED_BY_ITSELF,
+        "does not reach the program",
+        "The C library keeps it for itself, and takes it in a process with threads, as an agent is.",
+    ),
+    Difference(
         frozenset({signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}),
         ENDED_BY_ITSELF,
         "does not reach the program",
@@ -46,7 +52,7 @@ DIFFERENCES = (
         "program ignores the first three, too, unless it handles them.",
     ),
     Difference(
-        frozenset({32, 33}),
+        frozenset({32}),
         WITHOUT_AGENT,
         "ends the agent, and not the program",
         "The C library keeps it for itself: no program can handle it, and the agent cannot pass it on.",
