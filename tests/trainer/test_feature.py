@@ -68,6 +68,7 @@ def test_a_feature_names_its_consequence_the_version_and_the_first_name_that_is_
         """,
     )
     assert feature.fault() == "steps not split: TensorFlow 2.99 has no Kind.gone; install TensorFlow 2.21"
+    assert feature.note("steps not split") == "does not fit: steps not split"
     assert feature["Kind.method"].owner is Kind
     assert Feature("nothing", "tensorflow.internals:Kind.method(self)").fault() is None
 

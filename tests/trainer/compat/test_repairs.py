@@ -25,7 +25,9 @@ def test_a_repair_whose_names_are_missing_is_left_out_alone(monkeypatch: pytest.
     repairs.repair(module, on_fault=faults.append)
     assert did == ["first", "last"]
     (fault,) = faults
-    assert fault.startswith("fit not repaired: TensorFlow ") and fault.endswith(" has no Gone; install TensorFlow 2.21")
+    assert fault.startswith("does not fit: fit not repaired: TensorFlow ") and fault.endswith(
+        " has no Gone; install TensorFlow 2.21"
+    )
 
 
 def test_most_modules_need_no_repair() -> None:

@@ -52,7 +52,7 @@ def test_a_feature_with_a_missing_name_is_left_out_and_told(module: Any) -> None
     faults: list[str] = []
     patches = Patches(on_fault=faults.append)
     assert not patches.put(MISSING, {"function": hooked})
-    assert faults == ["no way: TensorFlow has no gone; install TensorFlow 2.21"]
+    assert faults == ["does not fit: no way: TensorFlow has no gone; install TensorFlow 2.21"]
     assert module.function() == "function"
     assert patches.put(METHODS, {"Kind.own": hooked})
 

@@ -69,7 +69,7 @@ def test_a_step_that_read_no_batch_is_not_empty() -> None:
 
 
 def test_a_probe_that_gave_up_has_its_reason_and_xla_its_warning() -> None:
-    record = Status(disabled="no more", xla=True, faults=("input not measured",)).record
+    record = Status(disabled="no more", xla=True, faults=("does not fit: input not measured",)).record
     assert (record.state, record.message) == (ProbeState.DISABLED, "no more")
     assert "XLA" in record.warnings[0] and record.warnings[1] == "does not fit: input not measured"
 

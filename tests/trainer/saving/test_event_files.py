@@ -1,4 +1,4 @@
-"""Event files that cannot be written are told in one line."""
+"""Event files: what TensorBoard reads from them, and one line where they cannot be written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ import pytest
 from tfscale.core.errors import TfscaleError
 
 pytestmark = pytest.mark.tensorflow
+
+
+def test_tensorboard_shows_curves_that_were_written_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+    from tfscale.trainer.saving.event_files import EventFiles
+
+    # Without TensorBoard, TensorFlow has no such function.
+    monkeypatch.delattr(tf.summary, "scalar", raising=False)
+    events = EventFiles(tmp_path, writes=True)
+    events.epoch(100, 0.5)
+    events.end(100, {"accuracy": 0.25})
+    read = EventAccumulator(str(tmp_path)).Reload()
+    assert set(read.PluginTagToContent("scalars")) == {"loss", "held out accuracy"}
+    (point,) = read.Tensors("loss")
+    assert (point.step, make_ndarray(point.tensor_proto)) == (100, 0.5)
 
 
 def test_a_folder_that_cannot_be_made_is_told() -> None:

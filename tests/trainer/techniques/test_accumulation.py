@@ -120,6 +120,6 @@ def test_anything_but_two_or_more_is_refused(text: str) -> None:
 
 
 def test_a_batch_that_cannot_be_cut_evenly_is_refused() -> None:
-    accumulation.check(4, 64)
+    accumulation.check_batch(4, 64)
     with pytest.raises(ValueError, match="batch of 50 examples cannot be cut into 4 equal"):
-        accumulation.check(4, 50)
+        accumulation.check_batch(4, 50)

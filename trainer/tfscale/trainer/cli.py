@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfscale.core.errors import TfscaleError
@@ -15,8 +13,9 @@ from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.input.input_flag import ALL_PARTS
 from tfscale.trainer.launch.catalogue import FOLDERS, Entry, entries, not_installed
 from tfscale.trainer.launch.local_run import INTERRUPTED, run_locally, run_program_locally
+from tfscale.trainer.launch.module_checks import check_own, check_parts, own_settings
 from tfscale.trainer.launch.place import check_tasks, own_tasks, read_place
-from tfscale.trainer.launch.plan import LOOPS, flag, flags_of, make_plan
+from tfscale.trainer.launch.plan import LOOPS, flag, flags_of, keras_of, make_plan
 from tfscale.trainer.launch.program_flags import place
 from tfscale.trainer.saving.output_places import check_outputs
 
@@ -147,10 +146,11 @@ def _list() -> int:
 
 def _run(given: dict[str, Any], words: Sequence[str]) -> int:
     plan = make_plan(given)
+    check_parts(plan)
     if not _has_place():
         check_tasks(plan, plan.local_tasks)
         for entry in (plan.program, plan.strategy, *(technique for technique, _ in plan.techniques)):
-            entry.check_installed()
+            entry.check_installed(keras_of(os.environ))
         check_outputs(plan)
         return run_locally(plan, words)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -175,30 +175,15 @@ def _own_main(names: Sequence[str]) -> Entry | None:
 
 def _run_own(program: Entry, words: Sequence[str]) -> int:
     """Run a program with its own command line, without strategies, loops and techniques."""
-    if {"-h", "--help"} & set(words):
-        with _silent_stderr():
-            module = program.load()
-        module.main(words)
     tasks = own_tasks(program, words, _tasks_there())
+    check_own(program, words, tasks)
     if not _has_place():
-        program.check_installed()
+        program.check_installed(keras_of(os.environ))
         return run_program_locally(program.name, tasks, ["run", program.name, *words])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    program.load().main(words)
+    module = program.load()
+    module.main(own_settings(module, words, tasks))
     return 0
-
-
-@contextlib.contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """Drop all text to stderr in this block: the import of TensorFlow writes there at any log level."""
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _tasks_there() -> Mapping[str, int] | None:

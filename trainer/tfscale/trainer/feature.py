@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from tfscale.core.log_clues import SHOWS_LESS, UNFIT
+
 _LIBRARIES = {
     "tensorflow": ("TensorFlow", "2.21"),
     "keras": ("Keras", "3.15"),
@@ -104,12 +106,13 @@ class Feature:
     """One hook or repair: the names that it needs, and the consequence of their absence as the console shows it.
 
     Names are written one a line, as `Name.parse` reads them. `symptom` is a part of the error that ends a script for
-    want of the repair.
+    want of the repair. A `lesser` feature shows something more: without it steps and phases are as they are with it.
     """
 
-    def __init__(self, consequence: str, names: str, symptom: str = "") -> None:
+    def __init__(self, consequence: str, names: str, symptom: str = "", *, lesser: bool = False) -> None:
         self.consequence = consequence
         self.symptom = symptom
+        self.lesser = lesser
         self.names = tuple(map(Name.parse, filter(None, map(str.strip, names.splitlines()))))
 
     def __getitem__(self, path: str) -> Name:
@@ -132,6 +135,10 @@ class Feature:
                 library, version, known = _library(name)
                 return f"{self.consequence}: {f'{library} {version}'.rstrip()} {fault}; install {library} {known}"
         return None
+
+    def note(self, fault: str) -> str:
+        """Return the line about this fault by which the console knows how grave it is."""
+        return f"{SHOWS_LESS if self.lesser else UNFIT}{fault}"
 
 
 def _library(name: Name) -> tuple[str, str, str]:

@@ -23,14 +23,16 @@ KERAS_2 = ("tf_keras.src", "keras.src", "keras")
 class _FeatureOfKeras2(Feature):
     """Feature of Keras 2 in one of its packages."""
 
-    def __init__(self, package: str, consequence: str, names: str) -> None:
-        super().__init__(consequence, names)
+    def __init__(self, package: str, consequence: str, names: str, *, lesser: bool) -> None:
+        super().__init__(consequence, names, lesser=lesser)
         self.package = package
 
 
-def _in_keras_2(consequence: str, names: str) -> tuple[Feature, ...]:
+def _in_keras_2(consequence: str, names: str, *, lesser: bool = False) -> tuple[Feature, ...]:
     """Return a feature for each package of Keras 2, which replaces KERAS in the names."""
-    return tuple(_FeatureOfKeras2(package, consequence, names.replace("KERAS", package)) for package in KERAS_2)
+    return tuple(
+        _FeatureOfKeras2(package, consequence, names.replace("KERAS", package), lesser=lesser) for package in KERAS_2
+    )
 
 
 # --- TensorFlow: the probe -------------------------------------------------------------------------------------------
@@ -180,6 +182,7 @@ XLA = Feature(
 COMPILATION = Feature(
     "pauses for compilation not shown",
     "tensorflow.python.eager.polymorphic_function.tracing_compilation:_create_concrete_function(function_type)",
+    lesser=True,
 )
 
 CHECKPOINTS = Feature(
@@ -189,6 +192,7 @@ CHECKPOINTS = Feature(
     tensorflow.python.checkpoint.checkpoint:TrackableSaver.restore(self, save_path)
     tensorflow.python.saved_model.save:save_and_return_nodes(obj, export_dir)
     """,
+    lesser=True,
 )
 
 COORDINATOR = Feature(
@@ -226,6 +230,7 @@ TPU = Feature(
     tensorflow.python.distribute.cluster_resolver.tpu.tpu_cluster_resolver:TPUClusterResolver.__init__(self, tpu)
     tensorflow.python.tpu.tpu_strategy_util:initialize_tpu_system_impl(cluster_resolver)
     """,
+    lesser=True,
 )
 
 DELAYS = Feature(
@@ -271,6 +276,7 @@ CALLBACKS = Feature(
     keras.src.callbacks.callback_list:CallbackList.on_train_end(self)
     keras.src.callbacks.callback_list:CallbackList.model
     """,
+    lesser=True,
 )
 CALLBACKS_KERAS_2 = _in_keras_2(
     "epoch and loss not shown",
@@ -280,15 +286,18 @@ CALLBACKS_KERAS_2 = _in_keras_2(
     KERAS.callbacks:CallbackList.on_train_end(self)
     KERAS.callbacks:CallbackList.model
     """,
+    lesser=True,
 )
 _MODEL = "evaluate predict save save_weights load_weights export"
 MODEL = Feature(
     "evaluations and saved models not shown",
     "\n".join(f"keras.src.models.model:Model.{name}(self)" for name in _MODEL.split()),
+    lesser=True,
 )
 MODEL_KERAS_2 = _in_keras_2(
     "evaluations and saved models not shown",
     "\n".join(f"KERAS.engine.training:Model.{name}(self)" for name in _MODEL.split()),
+    lesser=True,
 )
 
 _CORE = "keras.src.backend.tensorflow.core|keras.src.backend.tensorflow.ops.core"
@@ -635,5 +644,5 @@ def never_imported(library: str) -> Iterator[Feature]:
 
 
 def faults() -> list[str]:
-    """Return the listed names that the installed TensorFlow, Keras and tf_keras lack, a line for each feature."""
-    return [fault for feature in inventory() if (fault := feature.fault()) is not None]
+    """Return the listed names that the installed TensorFlow, Keras and tf_keras lack, a note for each feature."""
+    return [feature.note(fault) for feature in inventory() if (fault := feature.fault()) is not None]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tfscale.console.analysis.baselines.baseline import BaselineStore
 from tfscale.console.analysis.condition.cluster_condition import Condition, ConditionWatch
+from tfscale.console.analysis.conspicuous import Conspicuous, ConspicuousWatch
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import Findings, SubjectSummary, by_cost
-from tfscale.console.analysis.headline import conspicuous, headline, quoted
+from tfscale.console.analysis.headline import headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
@@ -42,6 +43,7 @@ class Diagnostician:
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
         self._pace_drop = PaceDrop()
+        self._conspicuous = ConspicuousWatch()
 
     def observe(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks outside the spec are left out."""
@@ -97,13 +99,13 @@ class Diagnostician:
         return ClusterView(now, self._tasks, condition, steps)
 
     def _suspect(
-        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, ratios: Mapping[str, float]
+        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, conspicuous: Conspicuous | None
     ) -> Suspect | None:
         """Return the subject that looks slow, while nobody is named and no diagnosis or headline is about it."""
         suspect = self._steps.main.watch.named.suspect
         if suspect is None:
             return None
-        if top is None and conspicuous([task for task in self._tasks.values() if task.meets], ratios) is not None:
+        if top is None and conspicuous is not None and conspicuous.ratio is not None:
             return None
         open_ones = [each for each in diagnoses if each.end is None]
         is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in open_ones)
@@ -123,13 +125,15 @@ class Diagnostician:
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
+        judged = [task.name for task in view.tasks if task.meets and task.progressed is not None] if trains else []
+        conspicuous = self._conspicuous.judge(judged, ratios, main.watch.named.suspect if trains else None, view.now)
         self._pace_drop.remember(view.now, rate)
         sentence = headline(
             diagnoses,
             view.tasks,
             condition,
             steps_per_second=rate,
-            ratios=ratios,
+            conspicuous=conspicuous or self._conspicuous.faster(judged, ratios),
             stages=list(stages.values()),
             short=short,
             late=late,
@@ -140,7 +144,7 @@ class Diagnostician:
             headline=sentence,
             top=top,
             short_history=short,
-            suspect=self._suspect(diagnoses, top, ratios) if trains else None,
+            suspect=self._suspect(diagnoses, top, conspicuous) if trains else None,
             condition=condition,
             step_time=main.step_time() if trains else None,
             steps_per_second=rate,

@@ -152,7 +152,7 @@ KINDS = (
     ),
     FindingKind(
         name="not_fitting", group=Group.PROCESS, charges=None, forbids_restart=False,
-        is_over="has ended, or runs with another version", first_step=None,
+        is_over="has ended, or runs with another version", first_step=None, info_is_calm=True,
         gaps=_without_cost(first_step="its sentence says which version to install"),
     ),
     FindingKind(

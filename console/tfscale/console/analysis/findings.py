@@ -80,7 +80,8 @@ class Findings:
 def is_calm(diagnosis: Diagnosis) -> bool:
     """Decide whether a diagnosis is no trouble.
 
-    Such are a limit of a cluster that is used well, other work than before, and the cost and gain of a restart.
+    Such are a limit of a cluster that is used well, other work than before, the cost and gain of a restart, and a lack
+    of names without which steps and phases are the same.
     """
     return diagnosis.severity == "info" and kind_of(diagnosis).info_is_calm
 

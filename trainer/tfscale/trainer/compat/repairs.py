@@ -34,8 +34,8 @@ Repair = Callable[[Any], None]
 def repair(module: Any, on_fault: Callable[[str], None]) -> None:
     """Repair a module that has just been imported; most modules need no repair.
 
-    A repair with an unexpected name is left out, and `on_fault` is called with one line about it. A script that ends
-    for want of this repair has the same line at its end.
+    A repair with an unexpected name is left out, and `on_fault` is called with a note about it. A script that ends
+    for want of this repair has the fault in the line at its end.
     """
     for feature, put in REPAIRS:
         if not (feature.is_due(module.__name__) and tf_internals.applies(feature)):
@@ -58,7 +58,7 @@ def look_for_absent(library: str, on_fault: Callable[[str], None]) -> None:
 
 
 def _leave_out(feature: Feature, fault: str, on_fault: Callable[[str], None]) -> None:
-    on_fault(fault)
+    on_fault(feature.note(fault))
     if feature.symptom:
         last_error.unrepaired[feature.symptom] = fault
 

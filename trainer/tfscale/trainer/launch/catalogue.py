@@ -21,8 +21,17 @@ FOLDERS = {"program": "programs", "strategy": "strategies", "technique": "techni
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
 NAMES = {
-    "strategy": {"create", "serve", "OPTIONS", "ROLES", "REPLICAS", "SERVING"},
-    "technique": {"parse", "prepare", "check", "strategy_options", "optimizer", "after_step", *ONE_OF_A_RUN}
+    "strategy": {"create", "check_options", "serve", "OPTIONS", "ROLES", "REPLICAS", "SERVING"},
+    "technique": {
+        "parse",
+        "check_batch",
+        "prepare",
+        "check",
+        "strategy_options",
+        "optimizer",
+        "after_step",
+        *ONE_OF_A_RUN,
+    }
     | {"VALUES", "REFUSED"},
 }
 """Public names that a module of each kind may define: most are optional, so a misspelt name would silently do nothing.
@@ -30,7 +39,6 @@ NAMES = {
 A program may define further names: all its functions are called, so a misspelt one is missed.
 """
 _TRAINER = Path(__file__).parents[1]
-_ALWAYS_NEEDED = ("tensorflow",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,9 @@ class Entry:
         except ModuleNotFoundError as error:
             raise not_installed(error.name) from None
 
-    def check_installed(self) -> None:
-        """Look for the packages that the module needs, without an import. Raises UsageError."""
-        for name in (*_ALWAYS_NEEDED, *self.constants.get("NEEDS", ())):
+    def check_installed(self, keras: str) -> None:
+        """Look for the packages that the module needs, also for this Keras, without an import. Raises UsageError."""
+        for name in ("tensorflow", keras, *self.constants.get("NEEDS", ())):
             if importlib.util.find_spec(name) is None:
                 raise not_installed(name)
 

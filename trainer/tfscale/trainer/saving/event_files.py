@@ -1,6 +1,7 @@
 """Event files for TensorBoard: the loss of each epoch, and the metrics of the trained model on held-out examples.
 
 Only the leading task writes them: if all workers wrote into one folder, each curve would be there once a worker.
+`tf.summary.scalar` is TensorBoard's own, which TensorFlow 2.21 no longer installs; the files need TensorFlow alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ from pathlib import Path
 import tensorflow as tf
 from tfscale.core.errors import TfscaleError
 from tfscale.trainer.saving.whole_files import reason
+
+_SCALAR = tf.compat.v1.SummaryMetadata(
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class="DATA_CLASS_SCALAR"
+)
+"""Mark by which TensorBoard shows a tensor as a curve."""
 
 
 class EventFiles:
@@ -45,7 +51,7 @@ class EventFiles:
             return
         with self._refusal(), self._writer.as_default(step):
             for name, value in scalars.items():
-                tf.summary.scalar(name, value)
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
             self._writer.flush()
 
     @contextlib.contextmanager

@@ -17,12 +17,18 @@ OPTIONS = {
 ROLES = {"worker": (None, 1, 1, 1)}
 
 
+def check_options(_keras: str, replicas: int | None = None, compute_devices: str | None = None, **_: str) -> None:
+    """Raise ValueError where options contradict each other."""
+    if replicas is not None and compute_devices is not None:
+        raise ValueError("--replicas and --compute-devices: give one of them, since each device has one replica")
+    if compute_devices is not None and len(set(compute_devices.split(","))) < len(compute_devices.split(",")):
+        raise ValueError(f"--compute-devices {compute_devices}: names a device twice")
+
+
 def create(
     replicas: int | None = None, compute_devices: str | None = None, parameter_device: str | None = None
 ) -> tf.distribute.Strategy:
     """Return the strategy. Raises ValueError where the devices are not there."""
-    if replicas is not None and compute_devices is not None:
-        raise ValueError("--replicas and --compute-devices: give one of them, since each device has one replica")
     gpus = len(tf.config.list_physical_devices("GPU"))
     if not gpus and compute_devices is None and (replicas or 1) > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -38,7 +44,5 @@ def create(
 
 
 def _check(flag: str, chosen: list[str], there: list[str]) -> None:
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"{flag} {','.join(chosen)}: names a device twice")
     if missing := [name for name in chosen if name not in there]:
         raise ValueError(f"{flag}: {', '.join(missing)} not here, this host has {', '.join(there)}")

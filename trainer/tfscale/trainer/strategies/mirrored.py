@@ -17,13 +17,19 @@ OPTIONS = {
 ROLES = {"worker": (None, 1, 1, 1)}
 
 
+def check_options(_keras: str, replicas: int | None = None, devices: str | None = None, **_: str) -> None:
+    """Raise ValueError where options contradict each other."""
+    if replicas is not None and devices is not None:
+        raise ValueError("--replicas and --devices: give one of them, since each device has one replica")
+    if devices is not None and len(set(devices.split(","))) < len(devices.split(",")):
+        raise ValueError(f"--devices {devices}: names a device twice")
+
+
 def create(replicas: int | None = None, devices: str | None = None, reduction: str = "auto") -> tf.distribute.Strategy:
     """Return the strategy. Raises ValueError where the devices, or NCCL, are not there.
 
     TensorFlow itself would only warn of devices that are not there, and then wait for ever in the first reduction.
     """
-    if replicas is not None and devices is not None:
-        raise ValueError("--replicas and --devices: give one of them, since each device has one replica")
     gpus = len(tf.config.list_physical_devices("GPU"))
     if not gpus and devices is None and (replicas or 1) > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -31,8 +37,6 @@ def create(replicas: int | None = None, devices: str | None = None, reduction: s
     there = [":".join(each.name.split(":")[-2:]) for each in tf.config.list_logical_devices()]
     usable = [name for name in there if name.startswith("GPU" if gpus else "CPU")]
     chosen = usable[:replicas] if devices is None else devices.split(",")
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"--devices {devices}: names a device twice")
     if missing := [name for name in chosen if name not in there]:
         raise ValueError(f"--devices {devices}: {', '.join(missing)} not here, this host has {', '.join(there)}")
     if replicas and len(chosen) < replicas:

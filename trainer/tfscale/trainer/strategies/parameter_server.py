@@ -20,10 +20,24 @@ SERVING = ("worker", "ps")
 """Roles that call `serve` and never return."""
 
 
+def check_options(
+    keras: str, partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None
+) -> None:
+    """Raise ValueError where options contradict each other, or where this Keras cannot do it."""
+    if shards is not None and partitioner == "none":
+        raise ValueError(f"--shards {shards}: only with --partitioner fixed or min-size")
+    if partitioner != "none" and keras == "keras":
+        raise ValueError(
+            f"--partitioner {partitioner}: a variable of Keras 3 cannot be split; set TF_USE_LEGACY_KERAS=1"
+        )
+    if shard_bytes is not None and partitioner != "min-size":
+        raise ValueError(f"--shard-bytes {shard_bytes}: only --partitioner min-size takes it")
+
+
 def create(
     partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None
 ) -> tf.distribute.Strategy:
-    """Return the strategy, in the chief. Raises ValueError where options contradict each other."""
+    """Return the strategy, in the chief."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     servers = resolver.cluster_spec().num_tasks("ps")
     return tf.distribute.ParameterServerStrategy(
@@ -36,12 +50,6 @@ def _partitioner(
 ) -> tf.distribute.experimental.partitioners.Partitioner:
     """Return the split of a variable over the servers; None leaves each variable whole, on one server."""
     partitioners = tf.distribute.experimental.partitioners
-    if shards is not None and kind == "none":
-        raise ValueError(f"--shards {shards}: only with --partitioner fixed or min-size")
-    if kind != "none" and getattr(tf.keras, "__version__", "2").startswith("3"):
-        raise ValueError(f"--partitioner {kind}: a variable of Keras 3 cannot be split; set TF_USE_LEGACY_KERAS=1")
-    if shard_bytes is not None and kind != "min-size":
-        raise ValueError(f"--shard-bytes {shard_bytes}: only --partitioner min-size takes it")
     if kind == "fixed":
         return partitioners.FixedShardsPartitioner(shards or servers)
     return partitioners.MinSizePartitioner(shard_bytes or 256 << 10, shards or servers) if kind == "min-size" else None

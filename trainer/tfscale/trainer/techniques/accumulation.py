@@ -22,7 +22,7 @@ def parse(text: str) -> int:
     return int(text)
 
 
-def check(count: int, batch: int) -> None:
+def check_batch(count: int, batch: int) -> None:
     """Raise ValueError where a replica's batch cannot be cut into equal micro-batches."""
     if batch % count:
         raise ValueError(f"a replica's batch of {batch} examples cannot be cut into {count} equal micro-batches")

@@ -33,7 +33,7 @@ def prepare(kind: str, keras: Any) -> None:
     keras.mixed_precision.set_global_policy(f"mixed_{kind}")
 
 
-def check(kind: str, _batch: int) -> None:
+def check(kind: str) -> None:
     """Raise ValueError where the strategy of this scope cannot have a scale of the loss."""
     name = type(tf.distribute.get_strategy()).__name__
     if kind == "float16" and tf.distribute.has_strategy() and name not in _SCALED:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfscale.trainer.input.batches import Examples
 from tfscale.trainer.launch.program_flags import above_0, write_json
 from tfscale.trainer.programs import digits
-from tfscale.trainer.slow.worker_pause import Slow, add_worker_flags, begin_work, check_workers, pause
+from tfscale.trainer.slow.worker_pause import Slow, add_worker_flags, begin_work, pause
 from tfscale.trainer.training.held_out import evaluate, plain_model
 
 
@@ -24,22 +24,15 @@ def add_server_flags(parser: argparse.ArgumentParser, *, workers: int, steps: in
 
 def run_on_servers(
     settings: argparse.Namespace,
-    check: Callable[[argparse.Namespace, int], None],
     train: Callable[[argparse.Namespace, Any, int], dict[str, Any]],
     show: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Serve the chief as a worker or a server; as the chief, train, and print and write the result.
-
-    `check` gets the number of workers, and raises UsageError in every task before any task serves.
-    """
+    """Serve the chief as a worker or a server; as the chief, train, and print and write the result."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     cluster = resolver.cluster_spec()
-    workers = cluster.num_tasks("worker")
-    check_workers(settings.slow, workers)
-    check(settings, workers)
     if resolver.task_type in ("worker", "ps"):
         tf.distribute.Server(cluster, job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc").join()
-    result = train(settings, tf.distribute.ParameterServerStrategy(resolver), workers)
+    result = train(settings, tf.distribute.ParameterServerStrategy(resolver), cluster.num_tasks("worker"))
     show(result)
     write_json(settings, result)
 

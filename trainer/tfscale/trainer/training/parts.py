@@ -32,9 +32,11 @@ class Parts:
         return {name: option for options in self._all("strategy_options") for name, option in options().items()}
 
     def check(self, batch: int) -> None:
-        """Call each `check` with the number of examples in a replica's batch. Raises ValueError."""
+        """Call each `check`, and each `check_batch` with the examples of a replica's batch. Raises ValueError."""
         for check in self._all("check"):
-            check(batch)
+            check()
+        for check_batch in self._all("check_batch"):
+            check_batch(batch)
 
     def learning_rate(self, rate: float, replicas: int, steps: int) -> Any:
         """Return the optimizer's learning rate: a number or a schedule."""

@@ -19,7 +19,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input import data_service
 from tfscale.trainer.input.batches import Examples, batches, sharing, split
 from tfscale.trainer.input.input_pipeline import distributed
-from tfscale.trainer.launch.catalogue import Entry
+from tfscale.trainer.launch.module_checks import parsed
 from tfscale.trainer.launch.place import Place, check_tasks, read_place
 from tfscale.trainer.launch.plan import Plan, keras_of
 from tfscale.trainer.launch.result import Result, describe
@@ -68,7 +68,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     if place.leads:
         check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
-    parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
+    parts = Parts([parsed(entry, text) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
     with _refusals():
         parts.prepare(keras)
@@ -206,13 +206,6 @@ def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
         return loops.coordinated(strategy, made, run.dataset, run.course), run.reduction()
     data = distributed(strategy, run.dataset, run.plan.input)
     return loops.custom(strategy, made, data, run.course, run.parts, run.model), run.reduction()
-
-
-def _value(entry: Entry, text: str) -> Any:
-    try:
-        return entry.load().parse(text)
-    except ValueError as error:
-        raise UsageError(f"--with {entry.name}={text}: {error}") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tfscale.core.log_clues import UNFIT
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
 from tfscale.trainer.probe.on_demand import profiling
@@ -28,7 +29,7 @@ def attach(module: str) -> None:
         if module in ("keras", "tf_keras"):
             repairs.look_for_absent(module, on_fault=_report_fault)
     except Exception as error:
-        _report_fault(f"the repairs of {module} failed: {error!r}")
+        _report_fault(f"{UNFIT}the repairs of {module} failed: {error!r}")
     made = probe()
     try:
         _hook(module, made)
@@ -37,8 +38,8 @@ def attach(module: str) -> None:
         made.fail(error)
 
 
-def _report_fault(fault: str) -> None:
-    probe().report_fault(fault)
+def _report_fault(note: str) -> None:
+    probe().report_fault(note)
 
 
 def _hook(module: str, made: Probe) -> None:

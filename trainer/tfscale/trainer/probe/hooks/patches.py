@@ -24,7 +24,7 @@ class _Patch(NamedTuple):
 class Patches:
     """Present replacements of attributes.
 
-    `on_fault` is called with one line for each feature that cannot be put in place.
+    `on_fault` is called with a note for each feature that cannot be put in place.
     """
 
     def __init__(self, on_fault: Callable[[str], None]) -> None:
@@ -41,7 +41,7 @@ class Patches:
         if not self._is_on:
             return False
         if (fault := feature.fault()) is not None:
-            self._on_fault(fault)
+            self._on_fault(feature.note(fault))
             return False
         for path, hook in hooks.items():
             self._wrap(feature[path], hook)

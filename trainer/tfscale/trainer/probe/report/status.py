@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from types import ModuleType
 
-from tfscale.core.log_clues import UNFIT
 from tfscale.core.records.probe_status import Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
@@ -50,6 +49,7 @@ class Status:
     tensorflow: str | None = None
     keras: str | None = None
     dtype_policy: str | None = None
+    compiled_stamps: bool | None = None
     xla: bool = False
     reaches_others: bool = False
     lost_stamps: bool = False
@@ -58,7 +58,7 @@ class Status:
     dtensor: bool = False
     by_hand: bool = False
     faults: tuple[str, ...] = ()
-    """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
+    """Notes about hooks and repairs that this TensorFlow or Keras does not allow, as `Feature.note` writes them."""
     notes: tuple[str, ...] = ()
     """Sentences about replacements for lines of the script."""
     checkpoint: float | None = None
@@ -132,12 +132,13 @@ class Status:
             tensorflow=self.tensorflow,
             keras=self.keras,
             dtype_policy=self.dtype_policy,
-            warnings=(*self._limits, *(f"{UNFIT}{fault}" for fault in self.faults), *self.notes),
+            warnings=(*self._limits, *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
             devices=self.devices,
             empty_since=self.empty_since,
             input_python=self.input_python,
+            compiled_stamps=self.compiled_stamps,
         )
 
     @property

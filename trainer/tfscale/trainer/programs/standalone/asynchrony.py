@@ -19,6 +19,7 @@ import tensorflow as tf
 from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.launch.program_flags import check_steps, command_line
 from tfscale.trainer.programs import digits
+from tfscale.trainer.slow.worker_pause import check_workers
 from tfscale.trainer.training.paced_digits import (
     accuracy,
     add_server_flags,
@@ -44,13 +45,14 @@ class Update(NamedTuple):
     loss: float
 
 
-def main(words: Sequence[str]) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Serve the chief as a worker or a server, or train as the chief."""
-    run_on_servers(parse(words), check, train, show)
+    run_on_servers(settings, train, show)
 
 
 def check(settings: argparse.Namespace, workers: int) -> None:
-    """Check that updates are left after the warm-up. Raises UsageError."""
+    """Check the slow workers, and that updates are left after the warm-up. Raises UsageError."""
+    check_workers(settings.slow, workers)
     check_steps(settings, WARM_UP * workers)
 
 

@@ -23,6 +23,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.launch.program_flags import above_0, check_steps, command_line
 from tfscale.trainer.programs import digits
+from tfscale.trainer.slow.worker_pause import check_workers
 from tfscale.trainer.training.paced_digits import (
     accuracy,
     add_server_flags,
@@ -62,13 +63,14 @@ class Arrivals:
         return arrived
 
 
-def main(words: Sequence[str]) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Serve the chief as a worker or a server, or train as the chief."""
-    run_on_servers(parse(words), check, train, show)
+    run_on_servers(settings, train, show)
 
 
 def check(settings: argparse.Namespace, workers: int) -> None:
-    """Set the number of gradients for a step, if no flag did, and check it. Raises UsageError."""
+    """Set the number of gradients for a step, if no flag did; check it and the slow workers. Raises UsageError."""
+    check_workers(settings.slow, workers)
     settings.needed = settings.needed or max(1, workers - 1)
     if settings.needed > workers:
         raise UsageError(f"--needed {settings.needed}: from 1 to {workers}, the number of workers")

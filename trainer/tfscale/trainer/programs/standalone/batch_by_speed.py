@@ -29,19 +29,22 @@ EVERY = 10
 """Steps between two new divisions of the batch, by the median speeds in them."""
 
 
-def main(words: Sequence[str]) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Train as one of the workers; worker 0 prints the result."""
-    settings = parse(words)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     workers, worker = resolver.cluster_spec().num_tasks("worker"), resolver.task_id
-    check_workers(settings.slow, workers)
-    settings.global_batch = settings.global_batch or digits.BATCH * workers
-    if settings.global_batch < workers:
-        raise UsageError(f"--global-batch {settings.global_batch}: at least one example for each of {workers} workers")
     result = train(settings, tf.distribute.MultiWorkerMirroredStrategy(resolver), workers, worker)
     if worker == 0:
         show(result)
         write_json(settings, result)
+
+
+def check(settings: argparse.Namespace, workers: int) -> None:
+    """Set the global batch, if no flag did; check it and the slow workers. Raises UsageError."""
+    check_workers(settings.slow, workers)
+    settings.global_batch = settings.global_batch or digits.BATCH * workers
+    if settings.global_batch < workers:
+        raise UsageError(f"--global-batch {settings.global_batch}: at least one example for each of {workers} workers")
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -10,6 +10,7 @@ the scope of its device. The devices work in turn: `pipeline` lets them work at 
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,18 +25,22 @@ from tfscale.trainer.model_parallelism.logical_devices import logical_devices
 NEEDS = ("sklearn",)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Train, and print the loss of each step, then what each device holds."""
-    parser = command_line("model-parallel", __doc__)
-    parser.add_argument("--batch", type=above_0, default=64, metavar="N", help="examples a step; default 64")
-    parser.add_argument("--steps", type=above_0, default=50, metavar="N", help="default 50")
-    settings = parser.parse_args(arguments)
     halves = build_halves(tf.keras, logical_devices(2))
     result = train(halves, settings.batch, settings.steps)
     for device, number in result["bytes"].items():
         print(f"{device}: {number / 1e6:.1f} MB of weights and optimizer")
     print(f"step {1000 * result['step_seconds']:.1f} ms, final loss {result['loss'][-1]}")
     write_json(settings, result)
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line. Raises UsageError."""
+    parser = command_line("model-parallel", __doc__)
+    parser.add_argument("--batch", type=above_0, default=64, metavar="N", help="examples a step; default 64")
+    parser.add_argument("--steps", type=above_0, default=50, metavar="N", help="default 50")
+    return parser.parse_args(words)
 
 
 class Half:

@@ -31,9 +31,8 @@ TRACED = 2
 """Steps in which TensorFlow traces and allocates: not counted in times."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Train, and print the loss of each step, then the bubble and the memory of the stages."""
-    settings = parse(arguments)
     devices = logical_devices(settings.stages)
     stages = build_stages(tf.keras, devices, settings.layers, settings.width, settings.recompute)
     result = train(stages, settings)
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_json(settings, result)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raises UsageError."""
     parser = command_line("pipeline", __doc__)
     parser.add_argument("--stages", type=above_0, default=2, metavar="N", help="default 2")
@@ -55,7 +54,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--width", type=above_0, default=512, metavar="N", help="units of a hidden layer; default 512")
     parser.add_argument("--steps", type=above_0, default=20, metavar="N", help="default 20")
-    settings = parser.parse_args(arguments)
+    settings = parser.parse_args(words)
     check_steps(settings, TRACED)
     check_divides(settings, "batch", "micro_batches")
     check_divides(settings, "layers", "stages")

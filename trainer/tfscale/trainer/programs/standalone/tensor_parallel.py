@@ -35,9 +35,8 @@ SPLIT = {
 """Dimension of the mesh over which each dimension of a weight is split."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(settings: argparse.Namespace) -> None:
     """Train, and print the loss of each step, then the part of each weight that a device holds."""
-    settings = parse(arguments)
     devices = logical_devices(settings.batch_parts * settings.model_parts)
     mesh = dtensor.create_mesh(
         [("batch", settings.batch_parts), ("model", settings.model_parts)],
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_json(settings, result)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raises UsageError."""
     parser = command_line("tensor-parallel", __doc__)
     parser.add_argument(
@@ -65,7 +64,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--width", type=above_0, default=512, metavar="N", help="units of the hidden layer; default 512"
     )
     parser.add_argument("--steps", type=above_0, default=50, metavar="N", help="default 50")
-    settings = parser.parse_args(arguments)
+    settings = parser.parse_args(words)
     check_divides(settings, "batch", "batch_parts")
     check_divides(settings, "width", "model_parts")
     return settings
