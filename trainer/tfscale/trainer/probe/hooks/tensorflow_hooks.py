@@ -93,9 +93,10 @@ def _hook_other_processes(patches: Patches, recorder: Recorder) -> None:
 
     def wrap(method: Method, wrapper: Any, func: Any, transformation_name: str, *args: Any, **kwargs: Any) -> None:
         if transformation_name in _LOOPS_OF_DATA:
-            return method(wrapper, func, transformation_name, *args, **kwargs)
+            method(wrapper, func, transformation_name, *args, **kwargs)
+            return
         with recorder.switch.apart():
-            return method(wrapper, func, transformation_name, *args, **kwargs)
+            method(wrapper, func, transformation_name, *args, **kwargs)
 
     patches.put(tf_internals.OTHER_PROCESSES, {"Context.set_server_def": set_server_def})
     patches.put(tf_internals.DATA_FUNCTIONS, {"StructuredFunctionWrapper.__init__": wrap})
