@@ -1,4 +1,4 @@
-"""Programs see each signal under an agent as they see it without one; docs/reference/signals.md has the table."""
+"""Programs see each signal under an agent as they see it without one; docs/reference/signals.md has the differences."""
 
 from __future__ import annotations
 

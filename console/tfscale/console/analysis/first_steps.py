@@ -5,6 +5,7 @@ A first step for every finding of a kind stands in the row of the kind, in `find
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.condition.stillness import Stillness
@@ -62,6 +63,7 @@ _BY_END: Mapping[str, str] = {
     "network": "look at the network of its host, then restart",
     "stopped": "find out who stops it (ctrl-Z, a debugger, docker pause, the batch system); then restart",
 }
+_AND_RESTART = re.compile("[;,] then restart(?=$|;)")
 _BY_DOING: Mapping[str, str] = {
     "stopped": "let it go on (kill -CONT and its pid, on its host), or restart it (r)",
     "silent": "see whether its host runs, and the network to it; the training may go on without an agent",
@@ -190,6 +192,12 @@ def _about_stillness(kind: str, subject: str, does: str) -> str | None:
 
 
 def about_crash(crash: Diagnosis) -> str:
+    """Return what to do about a crash; a restart only where agents have announced none."""
+    advice = _before_restart(crash)
+    return _AND_RESTART.sub("", advice) if "restart_at" in crash.evidence else advice
+
+
+def _before_restart(crash: Diagnosis) -> str:
     """Return what to do before a restart, by the reason of a crash, else by the process's end."""
     reason = crash.evidence.get("reason")
     if crash.evidence.get("signal") == "SIGKILL" and reason in (None, LAST_WORDS):

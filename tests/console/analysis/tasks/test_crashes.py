@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.first_steps import about_crash
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.core.failure.task_failure import SETTLE
@@ -66,6 +67,15 @@ def test_once_all_have_ended_no_report_is_missing(view: View, died: Died) -> Non
 def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
     (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=2))}, 100.5)
     assert crash.sentence.startswith("worker:0 exited 2 at ")
+
+
+def test_a_restart_that_agents_have_announced_is_told_and_not_advised(view: View, died: Died) -> None:
+    soon = died(100.0, code=1, restart_at=105.0, reason="restart 2 of 10 within 1 h")
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=soon)}, 100.5)
+    assert crash.sentence.endswith(f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)")
+    assert about_crash(crash) == "read the end of its log"
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5)
+    assert about_crash(crash) == "read the end of its log; then restart"
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
