@@ -24,6 +24,7 @@ from tfscale.console.analysis.tasks.not_measured import not_measured
 from tfscale.console.analysis.tasks.not_started import not_started
 from tfscale.console.analysis.tasks.not_trained import not_trained
 from tfscale.console.analysis.tasks.stuck_functions import stuck_functions
+from tfscale.console.analysis.tasks.uneven_servers import uneven_servers
 from tfscale.console.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
@@ -71,6 +72,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: not_measured(view.tasks)),
     _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
+    _task_rule(lambda view: uneven_servers(view.tasks)),
     _task_rule(lambda view: not_finite(view.tasks)),
     _task_rule(lambda view: empty_batches(view.tasks)),
     lambda watched: watched.steps,

@@ -29,6 +29,7 @@ from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import medians, transfer
 from tfscale.console.analysis.steps.step_table import StepTable
+from tfscale.console.analysis.tasks.uneven_servers import server_exchange
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
@@ -170,7 +171,8 @@ class ClusterContext(Detector):
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self.ran))
+            shares, servers = self._shares.since(self.ran), server_exchange(tasks.values())
+            self._saturation.diagnose(load, vitals, speeds, now, shares, servers)
         return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
