@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from environments import ENVIRONMENTS, Environment, made
+from environments import ENVIRONMENTS, Environment, made, turn
 from example_programs import PROGRAMS, check, run
-from table_command import cut, table_parser, table_row
+from table_command import cut, leave_by_exception, table_parser, table_row
 from tfscale.core.log_clues import SHOWS_LESS
 from user_programs.program_kinds import judge, programs
 
@@ -62,22 +62,33 @@ def main() -> int:
     parser = table_parser(__doc__, "environments")
     parser.add_argument("--program", action="append", choices=EIGHT, help="only this program; may be repeated")
     parser.add_argument("--look", action="store_true", help="run no program: only look for the private names")
+    parser.add_argument(
+        "--turn",
+        action="store_true",
+        help="`fit` in one environment, by the commit; the page stays",
+    )
     parser.add_argument("--kept", type=Path, default=KEPT, metavar="FOLDER", help=f"of the environments ({KEPT})")
     chosen = parser.parse_args()
     if chosen.list:
         print(*ENVIRONMENTS, sep="\n")
         return 0
-    selected = [] if chosen.look else chosen.program or [*EIGHT]
+    leave_by_exception()
+    selected = [] if chosen.look else chosen.program or (["fit"] if chosen.turn else [*EIGHT])
     own, nightlies = [], []
-    for name in chosen.names or ENVIRONMENTS:
-        faults = _run(name, selected, chosen.kept)
-        (nightlies if ENVIRONMENTS[name].is_nightly else own).extend(f"{name}: {fault}" for fault in faults)
-    print(*own, *(f"{fault} (a nightly: not counted)" for fault in nightlies), sep="\n", file=sys.stderr)
+    for name in [turn(_commit())] if chosen.turn else chosen.names or ENVIRONMENTS:
+        if faults := _run(name, selected, chosen.kept, writes=not chosen.turn):
+            (nightlies if ENVIRONMENTS[name].is_nightly else own).append(f"{name}: {'; '.join(faults)}")
+    lines = [*own, *(f"not counted, as it is a nightly: {fault}" for fault in nightlies)]
+    print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
     return 1 if own else 0
 
 
-def _run(name: str, selected: Sequence[str], kept: Path) -> list[str]:
-    """Run an environment's programs, write its row into the page, and return the faults."""
+def _commit() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def _run(name: str, selected: Sequence[str], kept: Path, *, writes: bool) -> list[str]:
+    """Run an environment's programs, write its row into the page if asked to, and return the faults."""
     environment = ENVIRONMENTS[name]
     try:
         python = str(made(name, kept))
@@ -88,16 +99,17 @@ def _run(name: str, selected: Sequence[str], kept: Path) -> list[str]:
     cells = dict(zip(HEADS[1:6], versions, strict=True)) | {"names": "; ".join(notes) or "all"}
     faults = [note for note in notes if not note.startswith(SHOWS_LESS)]
     for head in selected:
-        found = ["; ".join(_judged(head, environment, python))] if _can_run(head, environment) else []
+        found = ["; ".join(_judged_or_why_not(head, environment, python))] if _can_run(head, environment) else []
         cells[head] = (found[0] or "as stock") if found else "-"
         faults += [f"{head}: {each}" for each in found if each]
         print(f"{name}: {head}: {cells[head]}", flush=True)
-    _write(name, cells)
+    if writes:
+        _write(name, cells)
     return faults
 
 
 def _can_run(head: str, environment: Environment) -> bool:
-    return head != "tf_keras" or any(package.startswith("tf_keras") for package in environment.packages)
+    return head != "tf_keras" or any(package.startswith(("tf_keras", "tf-keras")) for package in environment.packages)
 
 
 def _asked(python: str, question: str) -> str:
@@ -105,6 +117,14 @@ def _asked(python: str, question: str) -> str:
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("core", "trainer"))}
     asked = subprocess.run([python, "-c", question], env=variables, capture_output=True, text=True, check=True)
     return asked.stdout.strip().rpartition("\n")[2]
+
+
+def _judged_or_why_not(head: str, environment: Environment, python: str) -> list[str]:
+    try:
+        return _judged(head, environment, python)
+    except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        # A run that hangs, or leaves no result: with a nightly that must end nothing.
+        return [f"could not be judged: {type(error).__name__}: {error}"]
 
 
 def _judged(head: str, environment: Environment, python: str) -> list[str]:

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from tfscale.agent import wire
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.life.daemon import Daemon
+from tfscale.agent.process.sessions import kill_session
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.sessions import kill_session
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.security import ChannelOpener, open_channel
 from tfscale.core.cluster.task import Task

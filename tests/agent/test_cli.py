@@ -86,7 +86,7 @@ def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
             ["--role=evaluator", "--listen=10.0.0.9:7070"],
             "is not a loopback address: give [tls] in the cluster file, or --insecure",
         ),
-        (["--role=worker", "--index=0", "--run=a/b"], "must be the name of a folder"),
+        (["--role=worker", "--index=0", "--run=a/b"], "name must be letters"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_status_2(
@@ -106,7 +106,9 @@ def test_a_mistake_is_one_clear_line_and_status_2(
         ("--log-size=64X", "--log-size: '64X' is not a size"),
         ("--log-size=4kB", "--log-size: '4kB' is too small: it must be at least 4096 bytes"),
         ("--role=banana", "--role: unknown role 'banana'"),
-        ("--run=a/b", "--run: 'a/b' must be the name of a folder"),
+        ("--run=a/b", "--run: name must be letters, digits, '_', and after the first also '.' and '-', not 'a/b'"),
+        ("--run=-x", "not '-x'"),
+        ("--run=a\n\x1b[2J", r"not 'a\n\x1b[2J'"),
         ("--nonsense", "--help shows how"),
     ],
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from loopback import free_addresses
+from running_agents import W0, agents_process, runs
+from tfscale.agent.own_log import OwnLog
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 pytestmark = pytest.mark.usefixtures("source_roots")
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (DEBUG|INFO|WARNING|ERROR) (\S+) (.+)")
@@ -60,3 +66,35 @@ def test_the_level_is_a_flag_or_a_variable(tmp_path: Path, level: str, levels: s
 def test_an_unknown_level_is_one_clear_line(tmp_path: Path) -> None:
     (line,) = log_of(tmp_path, "pass", TFSCALE_LOG_LEVEL="loud")
     assert line == "tfscale-agent: TFSCALE_LOG_LEVEL: 'loud' is none of debug, info, warning, error"
+
+
+async def test_an_agent_whose_stderr_nobody_reads_begins_its_task_and_ends(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
+) -> None:
+    settings = make_settings(make_cluster(1), W0)
+    read, write = os.pipe()
+    padding = os.write(write, b"." * fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096))
+    with agents_process([settings], stderr=write) as process:
+        os.close(write)
+        await runs(settings)
+        assert len(os.read(read, padding)) == padding
+        process.terminate()
+        assert process.wait(20) == 0
+        with os.fdopen(read) as pipe:
+            lines = pipe.read().splitlines()
+    assert all(map(LINE.fullmatch, lines))
+    assert " started " in "".join(lines) and lines[-1].endswith(" ended")
+
+
+def test_lines_for_which_there_is_no_room_are_counted() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as pipe, os.fdopen(write, "w") as stream:
+        log = OwnLog(stream)
+        for _ in range(12):
+            log.say("." * (1 << 20))
+        assert len(pipe.read(7 << 20)) == 7 << 20
+        log.say("later")
+        log.close()
+        stream.close()
+        *_, lost, later = pipe.read().splitlines()
+    assert (lost, later) == ("... 5 lines of the log were lost, because nobody read stderr", "later")

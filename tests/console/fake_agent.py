@@ -73,6 +73,8 @@ class FakeCluster:
         self.interval = interval
         self.schema = schema
         self.generation = 1
+        self.saved: float | None = None
+        """Unix seconds of the newest checkpoint; None without any."""
         self.step = 0
         self.restart_pause = 0.05
         self._chance = random.Random(7)
@@ -224,6 +226,7 @@ class FakeAgent(AgentServicer):
             at=time.time(),
             status=fake.status(),
             probe=telemetry_pb2.ProbeStatus(
+                checkpoint=self.cluster.saved,
                 state=telemetry_pb2.PROBE_STATE_MEASURING,
                 strategy="MultiWorkerMirroredStrategy",
                 replicas=len(self.cluster.tasks),

@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -212,8 +213,20 @@ async def test_a_simulations_tasks_cannot_be_asked() -> None:
     assert (status, err) == (1, "tfscale-console: no stack: this is a simulation: its tasks are not there\n")
 
 
-async def test_a_profile_prints_its_file_and_says_how_far_it_is(cluster_file: Path) -> None:
-    status, out, err = await run("profile", "worker:1", "--seconds", 2, "--cluster", cluster_file)
+async def test_a_profile_needs_a_yes_and_a_fresh_checkpoint(cluster: FakeCluster, cluster_file: Path) -> None:
+    words = ("profile", "worker:1", "--cluster", cluster_file)
+    status, out, err = await run(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1) and "--yes" in err
+    status, out, err = await run(*words, "--yes")
+    assert (status, out) == (1, "") and "no checkpoint is known" in err
+    cluster.saved = time.time() - 3600
+    status, out, err = await run(*words, "--yes")
+    assert (status, out) == (1, "") and "the last checkpoint is 1 h" in err and "ask within 10 min" in err
+
+
+async def test_a_profile_prints_its_file_and_says_how_far_it_is(cluster: FakeCluster, cluster_file: Path) -> None:
+    cluster.saved = time.time() - 60
+    status, out, err = await run("profile", "worker:1", "--seconds", 2, "--yes", "--cluster", cluster_file)
     assert (status, out) == (0, "/profiles/a.xplane.pb\n")
     assert [line.partition(" ")[2] for line in err.splitlines()] == [
         "INFO worker:1 capturing for 2 s",

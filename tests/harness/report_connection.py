@@ -22,7 +22,7 @@ async def serving(socket: Path, reports: ProbeReports) -> AsyncIterator[ReportSe
             reports.hear()
             await asyncio.sleep(0.01)
 
-    server = ReportServer(socket, reports, lambda: str(socket))
+    server = ReportServer(socket, reports, lambda: str(socket), lambda _: True)
     await server.start()
     hearing = asyncio.create_task(hear())
     try:

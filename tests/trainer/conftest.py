@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,16 @@ def write(process_ring: Any) -> Callable[[np.ndarray], None]:
             writers.setdefault(kind, writer(kind))(row[None])
 
     return written
+
+
+@pytest.fixture
+def end_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse new threads of the probe, as Python 3.12 and newer do while they end."""
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name.startswith("tfscale-"):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)

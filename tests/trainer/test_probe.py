@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
+from tfscale.core.records.probe_status import ProbeState
 from tfscale.trainer.probe.process.activities import CHECKPOINT
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
@@ -116,7 +118,7 @@ def training(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> 
     thread = training.probe._thread
     assert thread is not None
     begun = time.monotonic()
-    training.probe._finish(thread)
+    training.probe._finish()
     assert time.monotonic() - begun < 0.5
     assert not thread.is_alive()
 
@@ -307,7 +309,40 @@ def test_a_probe_that_failed_reports_no_more_steps(seconds: Seconds, capsys: pyt
     assert not any(report.steps for _ in range(3) for report in seconds.next())
     # Its thread would go on to empty the ring, of which there is one.
     assert seconds.probe._thread is not None
-    seconds.probe._finish(seconds.probe._thread)
+    seconds.probe._finish()
+
+
+@pytest.mark.usefixtures("end_of_python")
+def test_at_the_end_of_python_it_is_told_why_nothing_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfscale.trainer.compat.listings import erratum, no_training
+    from tfscale.trainer.probe.probe import Probe
+
+    heard: list[report_pb2.TaskReport] = []
+    agent = ReportListener(tmp_path / "s", heard.append)
+    monkeypatch.setattr(no_training, "_asked_in_vain", True)
+    probe = Probe(PERIOD, read_offset=0.0)
+    probe.report_to(lambda: Reporter(Identity(str(tmp_path / "s"), "worker:1", 3, 2), lambda *_: None))
+    monkeypatch.setattr(erratum, "listeners", [probe.report_note])
+    probe._end_untrained()
+    wait_until(lambda: any(report.probe.warnings for report in heard))
+    told = [line for report in heard for line in report.probe.warnings]
+    assert told[0].startswith("nothing was trained: the script asks for GPUs")
+    agent.close()
+
+
+def test_a_probe_whose_thread_the_script_ends_says_so(seconds: Seconds, capsys: pytest.CaptureFixture[str]) -> None:
+    seconds.next()
+    seconds.probe.start()
+    thread = seconds.probe._thread
+    assert thread is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+    thread.join(5)
+    (*_, report) = seconds.reports.kept
+    assert report.status is not None and report.status.state is ProbeState.DISABLED
+    assert "its thread was ended by SystemExit()" in report.status.message
+    assert "its thread was ended by SystemExit()" in capsys.readouterr().err
 
 
 def test_a_forked_child_reports_nothing_when_it_ends() -> None:

@@ -8,6 +8,8 @@ import tfscale.core.early_interrupt
 import contextlib
 import logging
 import os
+import resource
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +22,7 @@ from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
+from tfscale.agent.own_log import OwnLog
 from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, SETTINGS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
@@ -72,9 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_files.allow_many()
     first = agents[0]
     names = ",".join(map(host_agents.name_of, agents))
-    start_log(logging.StreamHandler(), first.log_level, first.log_format, names)
+    log = OwnLog(sys.stderr)
+    start_log(log, first.log_level, first.log_format, names)
     try:
-        return host_agents.serve(agents, lambda: _tell_of_console(agents[0]))
+        status = host_agents.serve(agents, lambda: _tell_of_console(agents[0], log))
+        return status if status >= 0 else _end_by(-status)
     except TfscaleError as error:
         _logger.error("%s", error)
         return error.exit_status
@@ -82,15 +87,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
 
 
-def _tell_of_console(settings: AgentSettings) -> None:
+def _end_by(number: int) -> int:
+    """End this process by the signal that has ended its task, for the shell or launcher that waits for the process."""
+    logging.shutdown()
+    with contextlib.suppress(OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def _tell_of_console(settings: AgentSettings, log: OwnLog) -> None:
     if settings.show_output and settings.cluster.is_alone:
-        _say(f"{settings.run}: tfscale-console in another terminal shows it")
+        log.say(_own(f"{settings.run}: tfscale-console in another terminal shows it"))
 
 
 def _say(line: str) -> None:
     """Write a line to stderr; the agent goes on where stderr can no longer be written."""
     with contextlib.suppress(OSError):
-        print(f"tfscale-agent: {line}", file=sys.stderr, flush=True)
+        print(_own(line), file=sys.stderr, flush=True)
+
+
+def _own(line: str) -> str:
+    return f"tfscale-agent: {line}"
 
 
 def read_settings(

@@ -13,12 +13,11 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfscale.agent.process.started_process import MODULE
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.core.errors import UsageError
 
 COMMAND = "install-probe"
-MODULE = "tfscale_probe"
-"""Module that is copied, and imported by a `.pth` file of the same name."""
 _ASK = "import sysconfig; print(sysconfig.get_path('purelib'))"
 _CHECK = f"import sys; print({MODULE!r} in sys.modules)"
 _PATIENCE = 60.0

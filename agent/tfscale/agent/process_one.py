@@ -17,7 +17,7 @@ _PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent import 
 _ROOT = str(Path(__file__).parents[2])
 _OWN = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGSYS}
 """Signals of an error of this program itself."""
-_OF_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP}
+_OF_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH}
 """Signals that a terminal sends to all its foreground processes, the agent among them."""
 
 

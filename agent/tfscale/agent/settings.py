@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.file.cluster_file import check_run_name
 from tfscale.core.cluster.local.gpu_shares import share_of
 from tfscale.core.cluster.placement.placement import file_placement
 from tfscale.core.cluster.task import Task, parse_role
@@ -137,10 +138,11 @@ class AgentSettings:
         return identity_of(self.cluster, self.run, self.task)
 
 
-def _folder_name(text: str, place: str) -> str:
-    if "/" in text or text in ("", ".", ".."):
-        raise UsageError(f"{place}: {text!r} must be the name of a folder")
-    return text
+def _run_name(text: str, place: str) -> str:
+    try:
+        return check_run_name(text)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
 
 
 SETTINGS: dict[str, Option] = {
@@ -175,7 +177,7 @@ OPTIONS: dict[str, Option] = {
     "listen": Option(
         parse_address, "HOST:PORT", "address to serve, for one task; default: the agent's address in the cluster file"
     ),
-    "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
+    "run": Option(_run_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
     **SETTINGS,
 }

@@ -46,6 +46,7 @@ MESSAGES = {
         ('devices', 20, 'Devices', False, True),
         ('empty_since', 21, 'double', False, True),
         ('input_python', 22, 'double', False, True),
+        ('compiled_stamps', 23, 'number', False, True),
     ),
     "Devices": (
         ('gpus_found', 1, 'number', False, False),
@@ -145,7 +146,7 @@ MESSAGES = {
 """Rows of each message: name, number, type, whether it is repeated, whether a zero is written."""
 ENUMS = {
     "ActivityKind": {'COMPILE': 1, 'CHECKPOINT': 2, 'EVALUATION': 3, 'IDLE': 4},
-    "ProbeState": {'WAITING': 1, 'MEASURING': 2, 'DISABLED': 3, 'ABSENT': 4, 'EXPECTED': 5},
+    "ProbeState": {'WAITING': 1, 'MEASURING': 2, 'DISABLED': 3, 'ABSENT': 4, 'EXPECTED': 5, 'LOADED': 6},
     "ProfileStage": {'ASKED': 1, 'CAPTURING': 2, 'WRITING': 3, 'WRITTEN': 4, 'FAILED': 5},
 }
 """Numbers of the members of each enum."""

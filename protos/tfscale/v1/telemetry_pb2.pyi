@@ -72,7 +72,9 @@ class _ProbeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProbeState
     PROBE_STATE_ABSENT: _ProbeState.ValueType  # 4
     """no process of the task has the probe, or will load it; `message` says why"""
     PROBE_STATE_EXPECTED: _ProbeState.ValueType  # 5
-    """the agent's: no process of the task has loaded TensorFlow so far"""
+    """the agent's: no process of the task has imported TensorFlow so far"""
+    PROBE_STATE_LOADED: _ProbeState.ValueType  # 6
+    """the agent's: a process imports or has imported TensorFlow, and reported no training"""
 
 class ProbeState(_ProbeState, metaclass=_ProbeStateEnumTypeWrapper): ...
 
@@ -85,7 +87,9 @@ PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 PROBE_STATE_ABSENT: ProbeState.ValueType  # 4
 """no process of the task has the probe, or will load it; `message` says why"""
 PROBE_STATE_EXPECTED: ProbeState.ValueType  # 5
-"""the agent's: no process of the task has loaded TensorFlow so far"""
+"""the agent's: no process of the task has imported TensorFlow so far"""
+PROBE_STATE_LOADED: ProbeState.ValueType  # 6
+"""the agent's: a process imports or has imported TensorFlow, and reported no training"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
 class _ActivityKind:
@@ -282,6 +286,7 @@ class ProbeStatus(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     EMPTY_SINCE_FIELD_NUMBER: _builtins.int
     INPUT_PYTHON_FIELD_NUMBER: _builtins.int
+    COMPILED_STAMPS_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -319,6 +324,8 @@ class ProbeStatus(_message.Message):
     """end of the first of the newest steps in a row without an example"""
     input_python: _builtins.float
     """seconds of Python that graphs call, for each of the newest steps"""
+    compiled_stamps: _builtins.bool
+    """false: stamps in graphs are TensorFlow's own ops; absent: none so far"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -350,15 +357,18 @@ class ProbeStatus(_message.Message):
         devices: Global___Devices | None = ...,
         empty_since: _builtins.float | None = ...,
         input_python: _builtins.float | None = ...,
+        compiled_stamps: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
     _WhichOneofReturnType__collective: _TypeAlias = _typing.Literal["collective"]  # noqa: Y015
     _WhichOneofArgType__collective: _TypeAlias = _typing.Literal["_collective", b"_collective"]  # noqa: Y015
+    _WhichOneofReturnType__compiled_stamps: _TypeAlias = _typing.Literal["compiled_stamps"]  # noqa: Y015
+    _WhichOneofArgType__compiled_stamps: _TypeAlias = _typing.Literal["_compiled_stamps", b"_compiled_stamps"]  # noqa: Y015
     _WhichOneofReturnType__dense_bytes_per_step: _TypeAlias = _typing.Literal["dense_bytes_per_step"]  # noqa: Y015
     _WhichOneofArgType__dense_bytes_per_step: _TypeAlias = _typing.Literal["_dense_bytes_per_step", b"_dense_bytes_per_step"]  # noqa: Y015
     _WhichOneofReturnType__dtype_policy: _TypeAlias = _typing.Literal["dtype_policy"]  # noqa: Y015
@@ -395,6 +405,8 @@ class ProbeStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__collective) -> _WhichOneofReturnType__collective | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compiled_stamps) -> _WhichOneofReturnType__compiled_stamps | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dense_bytes_per_step) -> _WhichOneofReturnType__dense_bytes_per_step | None: ...
     @_typing.overload

@@ -4,7 +4,8 @@
 
 Each cell pools clusters of 2 to 256 workers with steps of 20 ms to 5 s, slowed 1.1 to 2 times. Every rule is asked once
 a second, or after each step where that takes longer. Healthy clusters run for 15 minutes; their first minute counts
-as a start.
+as a start. In pieces: `--only` chooses rows, named as they are printed, such as "noise: white", "slowness: passing",
+"hour: bursty" or "starts: bursty".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from rivals import ChangePoint, Detector, Floats, Name, NVRx, TraceML
-from slow_clusters import FAULTS, NOISES, Cluster, cluster
+from slow_clusters import FAULTS, MOVES_AT_ONCE, NOISES, Cluster, Turn, cluster
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.stragglers.straggler_watch import StragglerWatch
 
@@ -24,6 +25,7 @@ SHAPES = ((2, 0.1), (4, 0.02), (8, 0.2), (32, 0.5), (8, 2.0), (256, 1.0), (3, 5.
 RATIOS = (1.1, 1.3, 2.0, 1.5)
 HEALTHY, START = 900.0, 60.0
 """Seconds that a healthy cluster runs, and those of them that are its start."""
+COLUMNS = ("F1", "named", "wrong", "delay", "end", "onset off", "phase", "cost off: median (most)", "blamed nobody")
 STARTS = 9
 """Starts of each shape."""
 SLOW_TO_BLAME = 20.0
@@ -110,39 +112,55 @@ def evaluations(run: Cluster, detector: Detector) -> Iterator[tuple[float, int, 
         second += 1.0
 
 
+@dataclass
+class Told:
+    """Slow worker of a run, and when it was named."""
+
+    turn: Turn
+    onset: float
+    over: float
+    first: float | None = None
+    newest: float = 0.0
+    last: tuple[int, Name] | None = None
+    """Its last name while it was slow, with the number of steps that were known."""
+
+    def takes(self, name: Name, at: float, stop: int, grace: float) -> bool:
+        """Take a name at a moment, and return whether it is right; up to `grace` seconds after the end it may begin."""
+        is_late = self.first is None and at > self.over + grace
+        if name.worker != self.turn.worker or at < self.onset or is_late:
+            return False
+        self.first, self.newest = at if self.first is None else self.first, at
+        if at <= self.over:
+            self.last = stop, name
+        return True
+
+
 def judge_run(run: Cluster, detector: Detector, names_nobody: bool, score: Score) -> None:
     """Add one run to the score. `names_nobody`: it is right to name no worker."""
-    culprits = set() if names_nobody else set(np.flatnonzero(run.slow.any(axis=0)).tolist())
-    onset = {column: float(run.end[int(np.argmax(run.slow[:, column])) - 1]) for column in culprits}
-    over = {column: float(run.end[np.flatnonzero(run.slow[:, column])[-1]]) for column in culprits}
-    first: dict[int, float] = {}
-    last: dict[int, tuple[int, Name]] = {}
-    ended: dict[int, float] = {}
+    turns = () if names_nobody else run.turns
+    slow = [Told(turn, float(run.end[turn.first - 1]), float(run.end[turn.last])) for turn in turns]
     wrong: set[int] = set()
     nobody = False
     for at, stop, names in evaluations(run, detector):
-        is_slow = any(onset[column] + SLOW_TO_BLAME < at < over[column] for column in culprits)
+        is_slow = any(told.onset + SLOW_TO_BLAME < at < told.over for told in slow)
         nobody = nobody or (is_slow and isinstance(detector, TfScale) and detector.blamed_nobody)
-        for name in names:
-            column = name.worker
-            is_late = column not in first and at > over.get(column, 0.0) + GRACE * max(1.0, float(run.step[stop - 1]))
-            if column not in culprits or at < onset[column] or is_late:
-                wrong.add(column)
-                continue
-            first.setdefault(column, at)
-            if at <= over[column]:
-                last[column] = (stop, name)
-            ended[column] = at
+        grace = GRACE * max(1.0, float(run.step[stop - 1]))
+        # A name that stays is of the newest turn of its worker.
+        wrong |= {
+            name.worker for name in names if not any(told.takes(name, at, stop, grace) for told in reversed(slow))
+        }
     score.wrong += len(wrong)
-    score.right += len(first)
-    score.missed += len(culprits) - len(first)
     score.blamed_nobody += nobody
-    passed = [column for column in first if over[column] < run.end[-1] - 1]
-    score.ends += [max(0.0, ended[column] - over[column]) for column in passed]
-    for column, at in first.items():
-        score.delays.append(at - onset[column])
-        if column in last:
-            _compare(run, onset[column], *last[column], score)
+    for told in slow:
+        score.right += told.first is not None
+        score.missed += told.first is None
+        if told.first is None:
+            continue
+        score.delays.append(told.first - told.onset)
+        if told.over < run.end[-1] - 1:
+            score.ends.append(max(0.0, told.newest - told.over))
+        if told.last is not None:
+            _compare(run, told.onset, *told.last, score)
 
 
 def _compare(run: Cluster, onset: float, stop: int, name: Name, score: Score) -> None:
@@ -169,46 +187,40 @@ def false_names(run: Cluster, detector: Detector) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--only", default="", help="noises and faults whose name contains this")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--rule", choices=RULES, action="append", help="may be repeated (all)")
     arguments = parser.parse_args()
     rules = arguments.rule or list(RULES)
-    print(
-        "| noise or slowness | rule | F1 | named | wrong | delay | end | onset off | phase | cost off: median (most) "
-        "| blamed nobody |"
-    )
-    print(f"| --- |{' --- |' * 10}")
     pairs = [(noise, fault) for noise in NOISES for fault in FAULTS]
     rows = [(f"noise: {noise}", [pair for pair in pairs if pair[0] == noise]) for noise in NOISES]
     rows += [(f"slowness: {fault}", [pair for pair in pairs if pair[1] == fault]) for fault in FAULTS]
-    for row, cells in rows:
-        if arguments.only not in row:
-            continue
+    chosen = [row for row in rows if arguments.only in row[0]]
+    if chosen:
+        print(f"| noise or slowness | rule | {' | '.join(COLUMNS)} |\n| --- |{' --- |' * (1 + len(COLUMNS))}")
+    for row, cells in chosen:
         for rule in rules:
-            print(
-                f"| {row if rule == rules[0] else ''} | {rule} | {score_of(rule, cells, arguments.seeds)} |", flush=True
-            )
-    _print_by_noise("false names in a healthy hour", rules, lambda rule, noise: hourly(rule, noise, arguments.seeds))
-    _print_by_noise("starts with a false name", rules, lambda rule, noise: false_starts(rule, noise, arguments.seeds))
-
-
-def _print_by_noise(title: str, rules: Sequence[str], cell: Callable[[str, str], str]) -> None:
-    print(f"\n| {title} | " + " | ".join(NOISES) + " |")
-    print(f"| --- |{' --- |' * len(NOISES)}")
-    for rule in rules:
-        print(f"| {rule} | " + " | ".join(cell(rule, noise) for noise in NOISES) + " |", flush=True)
+            score = score_of(rule, cells, arguments.seeds)
+            print(f"| {row if rule == rules[0] else ''} | {rule} | {score} |", flush=True)
+    for word, title, cell in (
+        ("hour", "false names in a healthy hour", hourly),
+        ("starts", "starts with a false name", false_starts),
+    ):
+        if noises := [noise for noise in NOISES if arguments.only in f"{word}: {noise}"]:
+            print(f"\n| {title} | {' | '.join(noises)} |\n| --- |{' --- |' * len(noises)}")
+            for rule in rules:
+                print(f"| {rule} | {' | '.join(cell(rule, noise, arguments.seeds) for noise in noises)} |", flush=True)
 
 
 def score_of(rule: str, cells: Sequence[tuple[str, str]], seeds: int) -> Score:
     score = Score()
     for noise, fault in cells:
         for index, (workers, step) in enumerate(SHAPES * seeds):
-            if fault == "two at once" and workers < 4:
+            if fault.startswith("two") and workers < 4:
                 continue
             number = 1000 * NOISES.index(noise) + 100 * FAULTS.index(fault) + index
             ratio = RATIOS[(number // 100 + index) % len(RATIOS)]
             run = cluster(workers, step, noise, 50_000 + number, fault=fault, ratio=ratio)
-            judge_run(run, RULES[rule](), fault == "moving", score)
+            judge_run(run, RULES[rule](), fault == MOVES_AT_ONCE, score)
     return score
 
 

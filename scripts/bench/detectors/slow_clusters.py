@@ -5,7 +5,8 @@ Nothing here is shared with what the project's own tests simulate, and no number
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,38 @@ PHASES = tuple(SHARES)
 TRANSFER = 0.15
 """Seconds of the all-reduce over a healthy worker's own time."""
 NOISES = ("white", "heavy-tailed", "autocorrelated", "drifting", "bursty", "stalling", "bimodal", "two kinds")
-FAULTS = ("permanent", "passing", "intermittent", "creeping", "moving", "two at once")
+SHARES_OF_STEPS = {"in 40 % of steps": 0.4, "in 25 % of steps": 0.25, "in 10 % of steps": 0.1}
+"""Shares of the steps in which a worker is slow, by fault."""
+MOVES = {"moving every 20 s": 20.0, "moving every 60 s": 60.0, "moving every 180 s": 180.0}
+"""Seconds after which the slowness moves to another worker, by fault; each of these slow workers is to be named."""
+MOVES_AT_ONCE = "moving every 2 s"
+"""Fault that moves on before a repair could begin: nobody is to be named."""
+FAULTS = (
+    "permanent",
+    "passing",
+    "in 40 % of steps",
+    "creeping",
+    MOVES_AT_ONCE,
+    "two at once",
+    "in 25 % of steps",
+    "in 10 % of steps",
+    "two in turns",
+    *MOVES,
+)
 BEGIN, PASSES, LONG = 60.0, 60.0, 150.0
 """Seconds after which a fault begins, that a passing one lasts, and of a whole run, where 150 steps take no longer."""
+TURNS = 3
+"""Workers that a moving fault makes slow, one after the other."""
+FEWEST_STEPS = 15
+"""Least steps of a stretch of time, where a step takes long."""
+
+
+class Turn(NamedTuple):
+    """Stretch of steps in which a worker is slow, in all of them or in a share."""
+
+    worker: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -31,8 +61,8 @@ class Cluster:
     """(k,) seconds at which each step ended."""
     phases: NDArray[np.float32]
     """(5, k, n) seconds, with the time in the all-reduce last."""
-    slow: NDArray[np.bool_] = field(repr=False)
-    """(k, n) where a worker's slowness holds."""
+    turns: tuple[Turn, ...]
+    """Slow workers, in the order of their onsets."""
     without: Floats
     """(k,) seconds that each step would take without it."""
     phase: str
@@ -53,19 +83,18 @@ def cluster(
     ratio: float = 1.5,
     seconds: float | None = None,
 ) -> Cluster:
-    """Simulate a run of so many `seconds`, by default as long as its fault needs.
-
-    Times of faults are 15 steps where these take longer than the seconds above.
-    """
+    """Simulate a run of so many `seconds`, by default as long as its fault needs."""
     random = np.random.default_rng(seed)
-    begin, passes = (max(1, round(max(seconds, 15 * step) / step)) for seconds in (BEGIN, PASSES))
-    count = round(seconds / step) if seconds else begin + round(max(LONG - BEGIN, 30 * step) / step)
+    begin, passes = _steps(BEGIN, step), _steps(PASSES, step)
+    turn = _steps(MOVES[fault], step) if fault in MOVES else round(max(2.0, 2 * step) / step)
+    rest = TURNS * turn if fault in MOVES else round(max(LONG - BEGIN, 30 * step) / step)
+    count = round(seconds / step) if seconds else begin + rest
     own = step / (1 + TRANSFER)
     lag = own * np.exp(_Noise(random, (count, workers), step).of(noise))
     factor, phase = np.ones((count, workers)), "compute"
     if fault is not None:
         factor = _factors(
-            random, fault=fault, ratio=ratio, count=count, workers=workers, begin=begin, passes=passes, step=step
+            random, fault=fault, ratio=ratio, count=count, workers=workers, begin=begin, passes=passes, turn=turn
         )
         phase = str(random.choice(["compute", "compute", "input"]))
     shares = np.array(list(SHARES.values()))[:, None, None]
@@ -75,7 +104,22 @@ def cluster(
     reduce = TRANSFER * own + whole.max(axis=1, keepdims=True) - whole
     end = np.cumsum(whole.max(axis=1) + TRANSFER * own)
     everything = np.concatenate([phases, reduce[None]]).astype(np.float32)
-    return Cluster(end, everything, factor > 1.04, lag.max(axis=1) + TRANSFER * own, phase)
+    turns = _turns(factor > 1.04, 1 if fault in MOVES else count)
+    return Cluster(end, everything, turns, lag.max(axis=1) + TRANSFER * own, phase)
+
+
+def _steps(seconds: float, step: float) -> int:
+    return round(max(seconds, FEWEST_STEPS * step) / step)
+
+
+def _turns(slow: NDArray[np.bool_], most: int) -> tuple[Turn, ...]:
+    """Return the turns in (k, n) `slow`; slow steps more than `most` steps apart are of two turns."""
+    turns = []
+    for column in np.flatnonzero(slow.any(axis=0)).tolist():
+        rows = np.flatnonzero(slow[:, column])
+        parts = np.split(rows, np.flatnonzero(np.diff(rows) > most) + 1)
+        turns += [Turn(column, int(part[0]), int(part[-1])) for part in parts]
+    return tuple(sorted(turns, key=lambda turn: turn.first))
 
 
 def _factors(
@@ -87,27 +131,32 @@ def _factors(
     workers: int,
     begin: int,
     passes: int,
-    step: float,
+    turn: int,
 ) -> Floats:
     """Return (k, n) factors on each worker's own time."""
     factor, rows = np.ones((count, workers)), np.arange(count)
     first, second = (int(column) for column in random.permutation(workers)[:2])
+    if (share := SHARES_OF_STEPS.get(fault)) is not None:
+        # The mean is the same, in whatever share of the steps.
+        factor[(rows >= begin) & (random.random(count) < share), first] = 1 + 0.8 * (ratio - 1) / share
     match fault:
         case "permanent":
             factor[begin:, first] = ratio
         case "passing":
             factor[begin : begin + passes, first] = ratio
-        case "intermittent":
-            factor[(rows >= begin) & (random.random(count) < 0.4), first] = 2 * ratio - 1
         case "creeping":
             factor[:, first] = 1 + (ratio - 1) * np.clip((rows - begin) / passes, 0.0, 1.0)
-        case "moving":
-            turns = (rows - begin) // max(1, round(max(2.0, 2 * step) / step))
+        case _ if fault.startswith("moving"):
+            turns = (rows - begin) // turn
             columns = np.cumsum(random.integers(1, workers, int(turns.max()) + 1)) % workers
             late = rows >= begin
             factor[rows[late], columns[turns[late]]] = ratio
         case "two at once":
             factor[begin:, [first, second]] = ratio
+        case "two in turns":
+            factor[begin:, first], factor[begin:, second] = np.where(
+                random.random(count - begin) < 0.5, [[2 * ratio - 1], [1.0]], [[1.0], [2 * ratio - 1]]
+            )
     return factor
 
 

@@ -73,8 +73,7 @@ def lead(noise: str, ratio: float) -> str:
     for workers, step in SHAPES:
         for seed in range(2):
             run = cluster(workers, step, noise, 900 + seed, fault="permanent", ratio=ratio, seconds=SLOWED)
-            culprit = f"worker:{int(np.flatnonzero(run.slow.any(axis=0))[0])}"
-            begin = float(run.end[np.flatnonzero(run.slow.any(axis=1))[0] - 1])
+            culprit, begin = f"worker:{run.turns[0].worker}", float(run.end[run.turns[0].first - 1])
             shown = watch(run)
             late = [second + 1 for second, names in enumerate(shown.named) if culprit in names and second + 1 >= begin]
             soon = [second + 1 for second, name in enumerate(shown.suspects) if name == culprit and second + 1 >= begin]

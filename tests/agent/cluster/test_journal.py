@@ -34,6 +34,13 @@ async def test_a_damaged_journal_is_not_taken_for_a_new_one(tmp_path: Path, text
         Journal(tmp_path / "j")
 
 
+async def test_a_journal_in_which_a_digit_has_changed_is_not_believed(tmp_path: Path) -> None:
+    await Journal(tmp_path / "j").update(generation=12)
+    (tmp_path / "j").write_text((tmp_path / "j").read_text().replace("12", "13", 1))
+    with pytest.raises(JournalError, match="its checksum is wrong"):
+        Journal(tmp_path / "j")
+
+
 async def test_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "j").write_text('{"version": 9, "intent": null, "generation": 3, "colour": 3}')
     assert Journal(tmp_path / "j").entry.generation == 3

@@ -34,6 +34,11 @@ def test_restarts_that_are_long_ago_count_no_more() -> None:
     assert after(ends).which(POLICY) == "restart 3 of 4 within 100 s"
 
 
+def test_restarts_that_a_wrong_clock_dated_count_no_more() -> None:
+    ends = [(1e9 + at, Progress(step=at)) for at in range(3)] + [(5.0, Progress(step=9))]
+    assert after(ends).which(POLICY) == "restart 1 of 4 within 100 s"
+
+
 @pytest.mark.parametrize(
     ("reached", "fruitless"),
     [

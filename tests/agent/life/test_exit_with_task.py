@@ -23,7 +23,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.v1 import agent_pb2
 
-TERMINATED = 128 + signal.SIGTERM
+TERMINATED = -signal.SIGTERM
 Settings = Callable[..., AgentSettings]
 
 
@@ -42,7 +42,7 @@ async def status_of(settings: AgentSettings) -> int:
     [
         (ends("raise SystemExit(0)"), 0),
         (ends("raise SystemExit(42)"), 42),
-        (ends("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), 128 + signal.SIGSEGV),
+        (ends("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), -signal.SIGSEGV),
         (("no-such-program",), 127),
         ((str(Path(__file__)),), 126),
     ],

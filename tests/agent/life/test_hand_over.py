@@ -16,7 +16,8 @@ import pytest
 from running_agents import W0, W1, W2, agent, agent_process, command, runs, says, status_when, stub
 from tfscale.agent import cli
 from tfscale.agent.life.daemon import Daemon
-from tfscale.agent.life.hand_over import HAND_OVER, HandOverError, hand_over
+from tfscale.agent.life.hand_over import HandOverError, hand_over
+from tfscale.agent.process.passed_signals import HAND_OVER
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shim_state import read_state
@@ -146,7 +147,7 @@ def test_an_agent_that_stays_is_told(
 ) -> None:
     from tfscale.agent.life import hand_over as module
 
-    with subprocess.Popen(["sh", "-c", "trap '' USR1; sleep 10 & wait"]) as deaf:
+    with subprocess.Popen(["sh", "-c", f"trap '' {HAND_OVER:d}; sleep 10 & wait"]) as deaf:
         monkeypatch.setattr(module, "_PATIENCE", 0.2)
         monkeypatch.setattr(os, "getpid", lambda: deaf.pid)
         time.sleep(0.2)

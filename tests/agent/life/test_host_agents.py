@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from loopback import free_addresses
 from running_agents import agent_process, agents_process, command, runs, says, status_when
-from tfscale.agent.life.hand_over import HAND_OVER, hand_over
+from tfscale.agent.life.hand_over import hand_over
+from tfscale.agent.process.passed_signals import HAND_OVER
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.file.cluster_file import parse_cluster

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, samples_of
-from tfscale.agent.life.hand_over import HAND_OVER
 from tfscale.agent.life.own_process import NotBegun, OwnProcess
+from tfscale.agent.process.passed_signals import HAND_OVER
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.logs import SERVED
 
@@ -27,6 +27,12 @@ class Recorded:
     def hand_over(self) -> None:
         self.asked.append(("hand over", SERVED.get()))
 
+    def pass_on(self, number: int) -> None:
+        self.asked.append((f"pass on {number}", SERVED.get()))
+
+    def is_task_stopped(self) -> bool:
+        return False
+
 
 async def live(process: OwnProcess, life: Recorded, name: str, until: asyncio.Event) -> None:
     SERVED.set(name)
@@ -42,12 +48,12 @@ async def test_a_signal_is_for_all_agents_each_under_its_name() -> None:
         for name, life in lives.items():
             group.create_task(live(process, life, name, until))
         await asyncio.sleep(0.05)
-        for number in (HAND_OVER, signal.SIGTERM):
+        for number in (HAND_OVER, signal.SIGUSR1, signal.SIGTERM):
             os.kill(os.getpid(), number)
             await asyncio.sleep(0.05)
         until.set()
     assert {name: life.asked for name, life in lives.items()} == {
-        name: [("hand over", name), ("leave", name)] for name in lives
+        name: [("hand over", name), (f"pass on {signal.SIGUSR1}", name), ("leave", name)] for name in lives
     }
 
 

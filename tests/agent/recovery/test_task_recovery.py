@@ -273,7 +273,9 @@ async def test_an_agent_that_comes_back_reports_what_failed_without_it(
 
 
 @asynccontextmanager
-async def training(settings: AgentSettings, *, is_inside: bool) -> AsyncIterator[None]:
+async def training(
+    settings: AgentSettings, *, is_inside: bool, state: telemetry_pb2.ProbeState = telemetry_pb2.PROBE_STATE_MEASURING
+) -> AsyncIterator[None]:
     """Report some steps of the task as its probe would, then none; the reports go on."""
     path = Path(Journal(settings.files.journal).entry.socket or "")
     async with connected(path) as process:
@@ -281,7 +283,8 @@ async def training(settings: AgentSettings, *, is_inside: bool) -> AsyncIterator
         name = str(settings.task)
         steps = telemetry_pb2.StepBatch(subject=name, reporter=name, sequence=range(9), end=map(float, range(1, 10)))
         collective = telemetry_pb2.Collective(entered=9 + is_inside, left=9)
-        process.say(report_pb2.TaskReport(hello=hello, steps=[steps], collective=collective))
+        probe = telemetry_pb2.ProbeStatus(state=state)
+        process.say(report_pb2.TaskReport(hello=hello, steps=[steps], collective=collective, probe=probe))
         yield
 
 
@@ -321,4 +324,18 @@ async def test_a_program_in_which_nobody_waits_may_do_other_things_than_to_train
         for each in settings.values():
             await stack.enter_async_context(training(each, is_inside=False))
         await asyncio.sleep(5.0)
+        assert await all_run(settings) == before
+
+
+async def test_a_probe_that_gave_up_is_no_hang(
+    workers: Callable[..., dict[Task, AgentSettings]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang_limits, "SHORTEST", 1.0)
+    settings = workers(policy(on_hang=OnHang.RESTART))
+    async with agents(settings.values()), AsyncExitStack() as stack:
+        before = await all_run(settings)
+        for task in settings:
+            disabled = telemetry_pb2.PROBE_STATE_DISABLED
+            await stack.enter_async_context(training(settings[task], is_inside=task != W1, state=disabled))
+        await asyncio.sleep(4.0)
         assert await all_run(settings) == before

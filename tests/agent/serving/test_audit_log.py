@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 from pathlib import Path
 
 from tfscale.agent.serving.audit_log import AuditLog
@@ -64,3 +65,20 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_what_is_missing_is_counted(
     os.close(reader)
     (entry,) = lines(path)
     assert (entry["result"], entry["unwritten"]) == ("done", 1)
+
+
+async def test_a_full_disk_has_whole_lines_and_the_missing_ones_are_counted(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "a.jsonl")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        for number in range(20):
+            log.begin("ann (operator)", "ipv4:10.0.0.2:1", "Restart", [f"worker:{number}"], "").write("done")
+            await log.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    kept = len(lines(tmp_path / "a.jsonl"))
+    assert 0 < kept < 20
+    log.begin("ann (operator)", "ipv4:10.0.0.2:1", "Stop", [], "").write("done")
+    await log.close()
+    assert lines(tmp_path / "a.jsonl")[-1]["unwritten"] == 20 - kept

@@ -174,5 +174,6 @@ def test_the_shim_needs_the_standard_library_alone() -> None:
         "",
         "tfscale",
         "tfscale.agent",
+        "tfscale.agent.process",
         "tfscale.agent.supervision",
     }

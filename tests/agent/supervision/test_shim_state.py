@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from tfscale.agent.checked_json import with_checksum
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 
 
@@ -14,6 +15,15 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     state = ShimState("boot", 7, 100, generation=1, attempt=2, argv=("python", "train.py"), code=3, ended=9.5)
     (tmp_path / "state").write_text(json.dumps(asdict(state)))
     assert read_state(tmp_path / "state") == state
+
+
+def test_a_state_in_which_a_bit_has_changed_is_not_taken_for_another_one() -> None:
+    state = ShimState("boot", 7, 100, generation=1, attempt=2, argv=("python", "train.py"), code=0, ended=9.5)
+    text = with_checksum(asdict(state)).encode()
+    for bit in range(8 * len(text)):
+        damaged = bytearray(text)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert ShimState.from_json(bytes(damaged)) in (None, state)
 
 
 def test_a_state_that_is_none_is_none(tmp_path: Path) -> None:

@@ -9,19 +9,27 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tfscale.agent.process.started_process import StartedProcess, started_processes
 from tfscale.agent.supervision.task_environment import probe_site
-from tfscale.agent.telemetry.absent_probe import AbsentProbe, absent_probe
+from tfscale.agent.telemetry import absent_probe
+from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.trainer.probe.entry import imports
+from tfscale.trainer.probe.process import presence
 
+RUNS = TaskStatus(TaskState.RUNNING, 1, 1, started=time.time() + 1)
+ENDED = replace(RUNS, state=TaskState.EXITED)
 SITE = str(probe_site())
 COMPLETE = {"TFSCALE_REPORT": "/", "TFSCALE_PROBE_PATH": "/", "PYTHONPATH": f"{SITE}:/mine"}
 PROGRAM = """
 import mmap, os, sys
-library = open(sys.argv[1])
-mapped = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)
+files = [open(path) for path in sys.argv[1].split(":")]
+mapped = [mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) for file in files]
 os.setuid(int(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.read()
@@ -32,16 +40,19 @@ sys.stdin.read()
 def started(
     folder: Path,
     flags: Sequence[str] = (),
+    *,
     variables: Mapping[str, str] = COMPLETE,
     library: str = "libtensorflow_framework.so.2",
     launcher: Sequence[str] = (),
     user: int = os.getuid(),
+    python: str | Path = sys.executable,
+    more: str = imports.__file__,
 ) -> Iterator[int]:
-    """Start a Python that has loaded a library, and yield its process id, or its launcher's."""
+    """Start a Python that has mapped a library and the file `more`; yield its process id, or its launcher's."""
     path = folder / library
     path.write_text("not really")
     environment = {"PATH": os.environ["PATH"], **variables}
-    command = [*launcher, sys.executable, *flags, "-c", PROGRAM, str(path), str(user)]
+    command = [*launcher, python, *flags, "-c", PROGRAM, f"{path}:{more}".strip(":"), str(user)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == b"ready\n"
@@ -51,15 +62,50 @@ def started(
             process.stdin.close()
 
 
+def status(pid: int) -> ProbeStatus:
+    found = absent_probe.absent_probe(list(started_processes(pid)))
+    assert found is not None
+    return found
+
+
 def message(pid: int) -> str:
-    status = absent_probe(pid)
-    assert status is not None and status.state is ProbeState.ABSENT
-    return status.message
+    found = status(pid)
+    assert found.state is ProbeState.ABSENT
+    return found.message
 
 
-def test_a_process_with_all_that_the_probe_needs_may_still_report(tmp_path: Path) -> None:
+def test_a_process_whose_import_the_way_in_sees_may_still_report(tmp_path: Path) -> None:
     with started(tmp_path) as pid:
-        assert absent_probe(pid) is None
+        assert status(pid) == ProbeStatus(ProbeState.LOADED, f"its process {pid} is importing TensorFlow")
+
+
+def test_a_process_with_the_probe_that_has_nothing_to_report_is_told_apart(tmp_path: Path) -> None:
+    with started(tmp_path, more=presence.__file__) as pid:
+        said = f"its process {pid} has imported TensorFlow, and has reported no training"
+        assert status(pid) == ProbeStatus(ProbeState.LOADED, said)
+
+
+def test_an_import_past_the_way_in_is_told(tmp_path: Path) -> None:
+    with started(tmp_path, more="") as pid:
+        assert message(pid).startswith(f"its process {pid} ({Path(sys.executable).name} -c ")
+        assert ") has loaded TensorFlow past the probe: the task's log says why" in message(pid)
+
+
+def test_a_process_that_may_not_be_looked_into_is_told() -> None:
+    found = absent_probe.absent_probe([StartedProcess(7, 65534, ["python", "train.py"], is_hidden=True)])
+    said = "its process 7 runs as nobody, and this agent may not look into it: start the agent as root"
+    assert found == ProbeStatus(ProbeState.EXPECTED, said)
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.9"])
+def test_a_python_that_is_too_old_is_told(tmp_path: Path, version: str) -> None:
+    python = next(iter(Path.home().glob(f".pyenv/versions/{version}.*/bin/python")), None)
+    if python is None:
+        pytest.skip(f"this machine has no Python {version}")
+    with started(tmp_path, python=python) as pid:
+        assert message(pid) == (
+            f"its process {pid} runs Python {version}, and the probe needs 3.10 or newer: install that"
+        )
 
 
 @pytest.mark.parametrize("flags", [["-I"], ["-uE"], ["-W", "ignore", "-E"]], ids=" ".join)
@@ -75,7 +121,7 @@ def test_options_of_the_script_are_not_those_of_python(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM.replace("argv[1]", "argv[-2]").replace("argv[2]", "argv[-1]"))
     with started(tmp_path, [str(script), "-I"]) as pid:
-        assert absent_probe(pid) is None
+        assert status(pid).state is ProbeState.LOADED
 
 
 def test_a_python_without_packages_has_no_second_way_in(tmp_path: Path) -> None:
@@ -114,22 +160,54 @@ def test_the_process_that_a_launcher_has_started_is_looked_at(tmp_path: Path) ->
 
 def test_a_python_that_has_not_loaded_tensorflow_is_no_trainer(tmp_path: Path) -> None:
     with started(tmp_path, ["-I"], library="libother.so") as pid:
-        status = absent_probe(pid)
-        assert status == ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
+        assert status(pid).state is ProbeState.EXPECTED
+        assert status(pid).message.startswith("none of its processes has imported TensorFlow (")
 
 
-@pytest.mark.parametrize("variable", ["TFSCALE_REPORT", "TFSCALE_PROBE_PATH"])
-def test_a_path_that_the_process_does_not_see_is_named(tmp_path: Path, variable: str) -> None:
+def test_a_folder_that_the_process_does_not_see_is_named(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
-    with started(tmp_path, variables=COMPLETE | {variable: gone}) as pid:
+    with started(tmp_path, variables=COMPLETE | {"TFSCALE_PROBE_PATH": gone}) as pid:
         assert message(pid).startswith(f"its process {pid} does not see {gone}, which the probe needs: mount that")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user's process is started as root alone")
-def test_a_process_of_another_user_cannot_write_to_the_socket(tmp_path: Path) -> None:
-    with started(tmp_path, user=1234) as pid:
-        said = f"its process {pid} runs as user 1234, who may not write to the agent's socket: start the agent as that"
-        assert message(pid).startswith(said)
+def test_a_socket_that_the_process_does_not_see_is_found_by_its_name(tmp_path: Path) -> None:
+    with started(tmp_path, variables=COMPLETE | {"TFSCALE_REPORT": str(tmp_path / "gone")}) as pid:
+        assert status(pid).state is ProbeState.LOADED
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="another user's process is started as root alone")
+
+
+@needs_root
+def test_a_socket_that_the_process_does_not_see_in_another_network_is_named(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    with started(tmp_path, variables=COMPLETE | {"TFSCALE_REPORT": gone}, launcher=["unshare", "-n"]) as pid:
+        assert message(pid).startswith(f"its process {pid} does not see {gone}, which the probe needs: mount that")
+
+
+@needs_root
+def test_a_process_of_another_user_reports_by_the_sockets_name(tmp_path: Path) -> None:
+    with started(tmp_path, user=65534) as pid:
+        assert status(pid).state is ProbeState.LOADED
+
+
+@needs_root
+def test_a_process_of_another_user_in_another_network_is_told(tmp_path: Path) -> None:
+    with started(tmp_path, user=65534, launcher=["unshare", "-n"]) as pid:
+        assert message(pid) == (
+            f"its process {pid} runs as nobody in a network of its own, and may not open the agent's socket: start "
+            "the agent as that user"
+        )
+
+
+@needs_root
+def test_a_process_of_another_user_who_may_not_read_the_probe_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with started(tmp_path, variables=COMPLETE | {"TFSCALE_PROBE_PATH": str(tmp_path)}, user=65534) as pid:
+        assert message(pid) == (
+            f"its process {pid} runs as nobody, who may not read {tmp_path}: install tfscale where that user may read "
+            "it, or start the agent as that user"
+        )
 
 
 def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
@@ -143,14 +221,14 @@ def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
 def test_what_was_found_is_said_until_the_next_start(tmp_path: Path) -> None:
     watch = AbsentProbe()
     with started(tmp_path, ["-I"]) as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         found = watch.status
         assert found is not None and found.state is ProbeState.ABSENT
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status == found
     with started(tmp_path) as pid:
-        watch.look(pid)
-        assert watch.status is None
+        watch.look(pid, RUNS)
+        assert watch.status is not None and watch.status.state is ProbeState.LOADED
 
 
 def test_tensorflow_is_not_missed_in_the_first_seconds_but_after_an_early_end(
@@ -158,11 +236,20 @@ def test_tensorflow_is_not_missed_in_the_first_seconds_but_after_an_early_end(
 ) -> None:
     watch = AbsentProbe()
     with started(tmp_path, library="libother.so") as pid:
-        watch.look(pid)
+        watch.look(pid, RUNS)
         assert watch.status is None
         later = time.monotonic() + 11
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
         monkeypatch.undo()
-    watch.look(None)
+    watch.look(None, ENDED)
     assert watch.status is not None and watch.status.state is ProbeState.EXPECTED
+
+
+def test_a_process_that_ended_between_two_looks_is_told_but_not_of_an_earlier_agent() -> None:
+    watch = AbsentProbe()
+    watch.look(None, replace(ENDED, started=time.time() - 60))
+    assert watch.status is None
+    watch.look(None, replace(ENDED, started=time.time() + 60))
+    said = "its process ended before anything was seen of it"
+    assert watch.status == ProbeStatus(ProbeState.EXPECTED, said)

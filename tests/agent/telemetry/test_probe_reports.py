@@ -16,6 +16,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState
 from tfscale.core.records.training import Training
 from tfscale.core.wire.framing import framed
+from tfscale.trainer.probe.process import presence
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 TASK = Task.parse("worker:1")
@@ -274,6 +275,19 @@ async def test_the_second_of_two_processes_that_train_at_once_waits_and_is_named
         assert notes(reports) == ()
 
 
+async def test_a_probe_whose_threads_are_gone_is_told_while_its_process_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_reports, "_LOST", 0.0)
+    presence.show()
+    async with served(path) as reports:
+        await said(path, hello(pid=7), steps_of(0))
+        assert reports.probe is not None and reports.probe.state is ProbeState.DISABLED
+        assert reports.probe.message == "its process 7 runs on, and its probe reports no more: restart the task"
+        presence.hide()
+        assert reports.probe.state is not ProbeState.DISABLED
+
+
 async def test_a_process_that_has_trained_and_pauses_for_long_gives_way(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,7 +328,7 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
 
     reports = ProbeReports(TASK)
     reports.begin(3, 2)
-    server = ReportServer(path, reports, lambda: str(path))
+    server = ReportServer(path, reports, lambda: str(path), lambda _: True)
     await server.start()
     async with connected(path) as connection:
         connection.say(hello())

@@ -120,7 +120,7 @@ def test_who_looks_slow_is_shown_before_it_is_named_and_is_no_diagnosis(diagnost
             suspects[frame.at] = findings.suspect and findings.suspect.subject
             named += [frame.at for each in of_kind(findings, "straggler")]
             if findings.suspect is not None:
-                assert findings.diagnoses == () and findings.headline.startswith("healthy: ")
+                assert findings.diagnoses == () and "healthy" not in findings.headline
     shown = [at for at, subject in suspects.items() if subject == "worker:5"]
     assert set(suspects.values()) == {None, "worker:5"}
     assert shown[0] == pytest.approx(43.5, abs=1.0) and max(shown) < min(named) <= 47.0

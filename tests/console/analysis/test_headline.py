@@ -1,19 +1,27 @@
+import re
 from collections.abc import Callable
 
+import pytest
+from phase_simulation import Simulation
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
+from tfscale.console.analysis.conspicuous import Conspicuous, ConspicuousWatch
+from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.headline import headline
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.pace_drop import Drop
-from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
+from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, WorkerFunctions
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import clock
 
+Make = Callable[[int], Diagnostician]
 View = Callable[..., ObservedTask]
 TRAINING = ClusterCondition()
+TASKS = ("worker:0", "worker:1")
 
 
 def of_now(views: list[ObservedTask]) -> ClusterCondition:
@@ -122,13 +130,20 @@ def test_asynchronous_workers_are_in_no_step(view: View) -> None:
 
 def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:
     both = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
-    said = headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 0.3, "worker:1": 8.34})
-    assert said == (
+
+    def said(conspicuous: Conspicuous | None) -> str:
+        return headline((), both, TRAINING, steps_per_second=13.2, conspicuous=conspicuous)
+
+    assert said(None).endswith("no straggler")
+    assert said(Conspicuous("worker:1", 8.34)) == (
         "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
     )
-    assert headline((), both, TRAINING, steps_per_second=13.2, ratios={"worker:0": 1.0, "worker:1": 1.2}).endswith(
-        "no straggler"
+    assert said(Conspicuous("worker:1", 1.62, ago=3.0)).endswith(
+        "; worker:1 was 1.6x slower than its peers until 3.0 s ago"
     )
+    # The line in grey beside it says who looks slow.
+    assert said(Conspicuous("worker:1", None)) == "2 workers in step, 13.2 steps/s"
+    assert said(Conspicuous("worker:1", None, ago=2.0)).endswith("; worker:1 looked slow until 2.0 s ago")
 
 
 def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> None:
@@ -148,7 +163,7 @@ def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> Non
 
 def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:
     stages = [SubjectSummary(5, compute=0.5, input=0.1), SubjectSummary(5, compute=0.4, input=0.2)]
-    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, steps_per_second=1.6, ratios=None, stages=stages)
+    said = headline((), [view("worker:0", progressed=99.0)], TRAINING, steps_per_second=1.6, stages=stages)
     assert said == "healthy: worker:0 trains, 1.6 steps/s, 2 stages, bubble 25%"
 
 
@@ -164,7 +179,8 @@ def test_the_first_step_is_no_standstill(view: View) -> None:
 def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
     assert said_of(view("worker:0"), pending) == "waiting for worker:1: its task was not started"
-    assert said_of(view("worker:0")) == "1 task running, waiting for the first step"
+    both = view("worker:0", probe=None), view("worker:1", probe=None, cores=0.9)
+    assert said_of(*both) == "waiting for worker:0: its process runs, but does not report"
 
 
 def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None:
@@ -186,3 +202,47 @@ def test_of_a_cluster_that_stands_still_its_pace_is_not_told(view: View) -> None
 def test_where_nobody_is_heard_nothing_is_told_of_the_training(view: View) -> None:
     views = [view(f"worker:{index}", progressed=99.0, heard=90.0) for index in range(2)]
     assert said_of(*views) == "nothing is heard from the agents: what the training does is not known"
+
+
+def headlines(observer: Diagnostician, simulation: Simulation) -> list[str]:
+    said = []
+    for task, frame in simulation.frames():
+        observer.observe(task, frame)
+        if task == f"worker:{simulation.workers - 1}":
+            said.append(observer.diagnose(frame.at).headline)
+    return said
+
+
+def test_a_ratio_about_the_limit_does_not_make_the_headline_alternate() -> None:
+    watch = ConspicuousWatch()
+    ratios = [1.0, 1.45, 1.55, 1.45, 1.3, 1.6, 1.45, 1.2, 1.6, 1.2, 1.1, 1.0, 1.0, 1.0, 1.0, 1.0]
+    told = [watch.judge(TASKS, {"worker:1": ratio}, None, float(at)) for at, ratio in enumerate(ratios)]
+    assert [each is not None for each in told] == [False] * 2 + [True] * 12 + [False] * 2
+    assert told[7] == Conspicuous("worker:1", 1.45, ago=1.0)
+    assert told[13] == Conspicuous("worker:1", 1.6, ago=5.0)
+
+
+def test_who_looked_slow_a_moment_ago_is_told_so_and_another_attempt_begins_anew() -> None:
+    watch, suspect = ConspicuousWatch(), Suspect("worker:1", 90.0)
+    assert watch.judge(TASKS, {}, suspect, 100.0) == Conspicuous("worker:1", None)
+    assert watch.judge(TASKS, {}, None, 102.0) == Conspicuous("worker:1", None, ago=2.0)
+    assert watch.judge((), {}, None, 103.0) is None, "of a cluster that does not train nothing is said about its pace"
+    assert watch.judge(TASKS, {}, None, 104.0) is None
+
+
+@pytest.mark.parametrize("rate", [0.2, 2.0, 20.0, 400.0])
+@pytest.mark.parametrize(
+    ("workers", "quick", "named"), [(4, 1, "worker:0 is"), (8, 3, "worker:0, worker:1 and worker:2 are")]
+)
+def test_more_than_half_slow_from_the_start_are_not_called_healthy(
+    diagnostician: Make, workers: int, quick: int, named: str, rate: float
+) -> None:
+    slow = tuple(Slow(worker, 2.0) for worker in range(quick, workers))
+    said = headlines(diagnostician(workers), Simulation(workers, rate, max(30.0, 12 / rate), slow=slow))
+    assert not any("healthy" in each for each in said)
+    assert re.search(rf"; {named} 1\.[789]x as fast as the other {workers - quick}: they are slow, or ", said[-1])
+
+
+def test_one_quick_worker_among_many_is_no_news(diagnostician: Make) -> None:
+    slow = tuple(Slow(worker, 2.0) for worker in range(1, 8))
+    assert headlines(diagnostician(8), Simulation(8, 20.0, 20.0, slow=slow))[-1].startswith("healthy: ")

@@ -267,6 +267,18 @@ def test_where_tasks_sit_now_is_taken_from_the_newest_placement_and_told_once() 
     ]
 
 
+def test_the_agent_of_another_host_is_not_the_first_that_is_back() -> None:
+    spare = Address("host-c", 7070)
+    spec = replace(SPEC, spares={spare: Address("host-c", 2222)})
+    state = ClusterState(spec, fakes.FakeAnalysis(None))
+    moved = replace(fakes.description(FIRST), placement=Placement(3, {**spec.agents, SECOND: spare}).to_json())
+    state.fold(LinkChanged(fakes.NOW, SECOND, LinkState.UP))
+    state.fold(LinkChanged(fakes.NOW, SECOND, LinkState.DOWN, "does not answer"))
+    state.fold(AgentDescribed(fakes.NOW, FIRST, moved))
+    state.fold(LinkChanged(fakes.NOW, SECOND, LinkState.UP))
+    assert said(state)[-1] == ("info", str(SECOND), "its agent is the one at host-c:7070 now")
+
+
 def test_a_straggler_that_ends_with_the_steps_is_no_good_news() -> None:
     state, told = states(simulated_spec(3))(), []
     for event in simulated(40, 3, "worker:1=1.6x@5s", "worker:1=stop@25s"):

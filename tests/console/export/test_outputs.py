@@ -29,6 +29,14 @@ def test_csv_has_its_columns_first_and_nothing_for_the_unknown() -> None:
     assert (row["task"], row["host_throttled"], row["status_attempt"]) == ("worker:0", "", "1")
 
 
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_a_text_in_csv_is_no_formula(text: str) -> None:
+    file = io.StringIO()
+    Csv(file, rows.FRAME_COLUMNS).write({**rows.frame_row(ARRIVED), "status_reason": text, "time": -1.5})
+    (row,) = csv.DictReader(io.StringIO(file.getvalue()))
+    assert (row["status_reason"], row["time"]) == (f"'{text}", "-1.5")
+
+
 def test_parquet_has_types_and_nulls(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "steps.parquet"

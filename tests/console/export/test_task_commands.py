@@ -21,8 +21,6 @@ async def test_results_go_to_stdout_and_progress_to_the_log(
     caplog.set_level("INFO")
     assert await run_task_command("stack", "worker:0", Settings(), connection()) == 0
     assert capsys.readouterr().out.startswith("Main thread")
-    assert await run_task_command("profile", "worker:0", Settings(), connection()) == 0
-    assert capsys.readouterr().out.endswith(".xplane.pb\n") and "tensorboard --logdir" in caplog.text
     caplog.clear()
     assert await run_task_command("restart", "worker:0", Settings(yes=True), connection()) == 0
     assert capsys.readouterr().out == "" and len(caplog.records) == 5

@@ -44,6 +44,23 @@ def test_several_with_one_sentence_are_one_finding_with_what_they_cost_together(
     assert found.worst_share <= share
 
 
+def test_three_causes_at_once_are_all_told_with_what_to_do_about_each() -> None:
+    (found,) = watched(40, 8, "worker:1=cpu", "worker:3=thermal", "worker:5=40ms,input")
+    assert all(f"({name})" in found.diagnosis.sentence for name in found.subjects), found.diagnosis.sentence
+    said = (found.remedy or "").split("; ")
+    assert [step.partition(": ")[0] for step in said] == ["worker:1", "worker:3", "worker:5"], found.remedy
+    assert "cores" in said[0] and "cooling" in said[1] and "prefetch" in said[2]
+
+
+def test_time_that_a_straggler_explains_is_no_longer_charged_to_uneven_work() -> None:
+    moves = [f"worker:{1 + second % 3}=1.6x@{second}s-{second + 1}s" for second in range(6, 50)]
+    found = {each.diagnosis.kind: each for each in watched(90, 4, *moves, "worker:1=1.6x@50s")}
+    imbalance, straggler = found["imbalance"], found["straggler"]
+    alone = straggler.diagnosis.begin - imbalance.diagnosis.begin
+    assert 20 < alone < 50, "the straggler is noticed only some time after its begin"
+    assert 0.2 * alone < imbalance.lost < 0.32 * alone
+
+
 def test_a_finding_is_reported_as_severe_as_it_was_at_its_worst() -> None:
     (found,) = watched(120, 3, "worker:1=3x@20s-50s", "worker:1=1.5x@50s")
     assert found.diagnosis.severity == "critical"

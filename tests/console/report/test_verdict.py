@@ -76,6 +76,17 @@ def test_a_length_is_told_in_its_two_largest_units(seconds: float, says: str) ->
 
 
 @pytest.mark.parametrize(
+    "faults", [("worker:1=cpu", "worker:3=thermal", "worker:5=40ms,input"), ("worker:5=60ms,input@10s",)]
+)
+def test_a_second_that_waits_for_a_stragglers_data_is_told_once(faults: Sequence[str]) -> None:
+    source = RecordedSource(simulated_spec(8), simulated(60, 8, *faults))
+    (group,) = report_recorded(Path("run"), source).groups
+    said = verdict(group)
+    lost = sum(int(seconds) for seconds in re.findall(r"(?:cost|took) (\d+) s", said))
+    assert re.search("straggler", said) and lost <= 60 - group.spent["productive"] + 2, said
+
+
+@pytest.mark.parametrize(
     ("faults", "noun"),
     [
         (("worker:1=kill@20s",), "crash"),

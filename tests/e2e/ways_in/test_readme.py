@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
 PATIENCE = 90.0
 """Seconds for a command to show what it should: real TensorFlow starts on a busy machine."""
-CTRL_C, SIGTERM = "\x03", 128 + signal.SIGTERM
-"""Key on which an agent asks its script to end, and the exit status of a script that did."""
+CTRL_C, INTERRUPTED = "\x03", 128 + signal.SIGINT
+"""Key that interrupts a script, and the status that a shell gives to an interrupted script."""
 QUESTION = ["Shall the training go on"]
 """Text that answers the first of two keys."""
 NEVER = "(?!)"
@@ -54,11 +54,11 @@ TYPED = {
     "./scripts/demo --slow worker:1=60ms": Typed(r"steps/s", is_slow=True),
     "tfscale-console run -- python train.py": Typed(r"steps/s", keys="qs", is_slow=True),
     "tfscale-console run --workers 2 -- python train.py": Typed(r"steps/s", keys="qs", is_slow=True),
-    "tfscale-agent -- python train.py": Typed("Epoch 2/", keys=CTRL_C, status=SIGTERM, is_slow=True),
+    "tfscale-agent -- python train.py": Typed("Epoch 2/", keys=CTRL_C, status=INTERRUPTED, is_slow=True),
     "tfscale-agent --cluster cluster.toml -- python train.py": Typed(r"process \d+ reports", keys=CTRL_C, is_slow=True),
     "tfscale-console --simulate 64 --fault worker:3=1.4x@30s": Typed("worker:3"),
     "tfscale-train run digits --strategy mirrored --replicas 2": Typed(
-        "step 100: mean loss", keys=CTRL_C, status=130, is_slow=True
+        "step 100: mean loss", keys=CTRL_C, status=INTERRUPTED, is_slow=True
     ),
 }
 ELSEWHERE = {
@@ -81,7 +81,7 @@ def typed(command: str, folder: Path, expected: Typed) -> tuple[str, int | None]
     keyboard, terminal = pty.openpty()
     # The command's own session has this terminal, so that ctrl-C in it is the signal that a person sends.
     process = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", "bash", "-c", f"stty rows 40 cols 150; exec {command}"],
+        ["setsid", "--ctty", "--wait", "bash", "-c", f"trap : INT; stty rows 40 cols 150; {command}"],
         cwd=ROOT if command.startswith("./") else folder,
         env=os.environ | _environment(folder),
         stdin=terminal,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 from tfscale.trainer.probe.entry import imports
 
 NAMES = ("tfscale_imported_before", "tfscale_imported_later")
+MAPS = Path("/proc/self/maps")
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +52,57 @@ def test_a_probe_that_cannot_start_stops_no_import(capsys: pytest.CaptureFixture
     imports.after_import(attach)
     assert importlib.import_module(NAMES[1]).VALUE == 1
     assert capsys.readouterr().err.count("broken on purpose") == 2
+
+
+class Editable:
+    """Finder of a package that is installed to be edited, in the place of which PathFinder knows nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(name, self._path) if name == NAMES[1] else None
+
+
+class Asking:
+    """Finder that asks all others once more, as that of wrapt does."""
+
+    _is_asking = False
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != NAMES[1] or self._is_asking:
+            return None
+        self._is_asking = True
+        try:
+            return importlib.util.find_spec(name)
+        finally:
+            self._is_asking = False
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_module_that_another_finder_finds_is_attached_to_once(tmp_path: Path, is_moved: bool) -> None:
+    attached: list[str] = []
+    if is_moved:
+        moved = (tmp_path / f"{NAMES[1]}.py").rename(tmp_path / "moved.py")
+        sys.meta_path.append(Editable(moved))  # type: ignore[arg-type]
+    else:
+        sys.meta_path.insert(0, Asking())  # type: ignore[arg-type]
+    imports.after_import(attached.append)
+    importlib.import_module(NAMES[1])
+    assert attached == [*NAMES]
+
+
+def test_the_import_of_tensorflow_shows_in_the_maps_unless_the_probe_cannot_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_shown() -> bool:
+        return imports.__file__ in MAPS.read_text()
+
+    monkeypatch.setattr(imports, "_TENSORFLOW", NAMES[1])
+    shown: list[bool] = []
+    imports.after_import(lambda _: shown.append(is_shown()))
+    assert not is_shown()
+    importlib.import_module(NAMES[1])
+    assert shown == [False, True] and is_shown()
+    imports._hide()
+    assert not is_shown()

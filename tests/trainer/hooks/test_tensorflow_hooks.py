@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +29,7 @@ def test_a_missing_name_disables_its_hook_alone(tmp_path: Path) -> None:
     left, frames = run("missing", tmp_path)
     probe = [frame["probe"] for frame in frames if frame["probe"]][-1]
     assert probe["state"] == "measuring" and probe["strategy"] == "MirroredStrategy"
+    assert probe["compiled_stamps"] is (shutil.which(os.environ.get("CC", "cc").split()[0]) is not None)
     mirrored, multi_worker, checkpoints = sorted(probe["warnings"])
     assert checkpoints.startswith("shows less: checkpoints not shown: TensorFlow ")
     assert " has no TrackableSaver.restore; install TensorFlow " in checkpoints
@@ -72,6 +75,49 @@ def test_a_probe_that_cannot_measure_steps_reports_why() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert ran.stdout.startswith("does not fit: steps not measured: TensorFlow ")
     assert ran.stdout.endswith(" has another StrategyBase.run than (self, fn); install TensorFlow 2.21\n")
+
+
+AS_IN_2_12 = """
+from tensorflow.python.autograph.core.converter import ConversionOptions
+from tensorflow.python.autograph.impl.api import converted_call
+from tensorflow.python.framework import func_graph
+from tensorflow.python.util import tf_decorator
+
+def build(name, python_func, args, kwargs, *more, **others):
+    _, original = tf_decorator.unwrap(python_func)
+
+    def convert(*args, **kwargs):
+        return converted_call(original, args, kwargs, options=ConversionOptions(recursive=True, user_requested=True))
+
+    converted = tf_decorator.make_decorator(original, convert)
+    return built(name, tf_decorator.rewrap(python_func, original, converted), args, kwargs, *more, **others)
+
+built, func_graph.func_graph_from_py_func = func_graph.func_graph_from_py_func, build
+import tensorflow as tf
+from tfscale.trainer.probe.entry.attach import attach, probe
+attach("tensorflow")
+print(probe().recorder.graphs.stamps_graphs)
+
+def total(numbers):
+    found = 0.0
+    for number in numbers:
+        found += number
+    return found
+
+def called(*args):
+    return called.__wrapped__(*args)
+
+called = tf_decorator.make_decorator(total, called)
+graph = func_graph.func_graph_from_py_func("total", called, (tf.constant([1.0, 2.0]),), {})
+print(*[op.type for op in graph.get_operations() if "While" in op.type])
+"""
+
+
+def test_a_function_that_autograph_converts_in_the_midst_of_the_trace_is_the_converted_one(tmp_path: Path) -> None:
+    script = tmp_path / "as_in_2_12.py"  # AutoGraph needs the source
+    script.write_text(AS_IN_2_12)
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240, check=False)
+    assert ran.stdout.split() == ["True", "StatelessWhile"], ran.stderr
 
 
 RAISING = """

@@ -24,7 +24,7 @@ SCALARS = {
     "float": st.floats(width=32, allow_nan=False),
     "text": st.text(),
 }
-BOOLEANS = {"trains", "between_steps", "finite"}
+BOOLEANS = {"trains", "between_steps", "finite", "compiled_stamps"}
 
 
 def values(kind: str) -> st.SearchStrategy[dict[str, Any]]:

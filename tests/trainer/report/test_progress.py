@@ -55,6 +55,13 @@ def test_a_worker_that_does_not_answer_holds_up_no_report() -> None:
     assert reader.read(late) == Training(epoch=1)
 
 
+def test_at_the_end_of_python_what_was_known_is_told(request: pytest.FixtureRequest) -> None:
+    reader = RemoteReader()
+    assert reader.read(lambda: Training(epoch=0)) == Training(epoch=0)
+    request.getfixturevalue("end_of_python")
+    assert reader.read(lambda: Training(epoch=1)) == Training(epoch=0)
+
+
 def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:
     made = progress({"loss": 0.5})
     assert made.read() == made.read() is not None

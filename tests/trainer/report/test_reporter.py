@@ -87,6 +87,28 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
     agent.kill()
 
 
+@pytest.mark.usefixtures("end_of_python")
+def test_where_no_thread_starts_the_closing_delivers(identity: Identity) -> None:
+    agent = Agent(Path(identity.socket))
+    reporter = Reporter(identity, obey)
+    reporter.send(steps(0))
+    reporter.close(timeout=5)
+    agent.wait_for(2)
+    assert sequences(agent) == [0]
+    agent.kill()
+
+
+@pytest.mark.usefixtures("end_of_python")
+def test_where_no_thread_starts_an_agent_that_is_silent_or_gone_holds_up_no_end(identity: Identity) -> None:
+    begun = time.monotonic()
+    Reporter(identity, obey).close(timeout=0.2)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(identity.socket)
+        server.listen()
+        Reporter(identity, obey).close(timeout=0.2)
+    assert time.monotonic() - begun < 2
+
+
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:
     first = Agent(Path(identity.socket))
     reporter = Reporter(identity, obey)

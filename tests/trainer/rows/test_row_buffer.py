@@ -34,6 +34,12 @@ def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any
     assert before <= rows[0, 1] <= time.time()
 
 
+def test_a_buffer_tells_whether_its_stamps_are_ops_of_the_compiled_library(ring: Any, area: Any) -> None:
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+
+    assert RowBuffer([], ring).is_compiled and not RowBuffer([], area).is_compiled
+
+
 @pytest.mark.parametrize(("accelerators", "device"), [(["/device:GPU:0"], ""), ([], "/device:CPU:1")], ids=str)
 def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, accelerators: list[str], device: str) -> None:
     import tensorflow as tf

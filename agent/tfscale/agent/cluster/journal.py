@@ -6,11 +6,11 @@ It is written before the agent acts, so the next agent of the same task can go o
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tfscale.agent.checked_json import checked, with_checksum
 from tfscale.agent.cluster.restart_budget import RestartBudget, parse_budget
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.kept_file import keep
@@ -104,7 +104,7 @@ class Journal:
             await self._put(self.entry)
 
     async def _put(self, entry: JournalEntry) -> None:
-        text = json.dumps({"version": _VERSION, **asdict(entry)})
+        text = with_checksum({"version": _VERSION, **asdict(entry)})
         try:
             await keep(self._files, self._path, text)
         except (OSError, DiskHangs) as error:
@@ -112,7 +112,7 @@ class Journal:
 
     def _read(self) -> JournalEntry:
         try:
-            return _entry(json.loads(self._path.read_text()))
+            return _entry(checked(self._path.read_bytes()))
         except FileNotFoundError:
             return JournalEntry()
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -19,8 +19,10 @@ from tfscale.agent.life.first_start import FirstStart
 from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import description, local_agent
+from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.process.sessions import is_stopped
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
@@ -54,7 +56,7 @@ class Daemon:
         seat: Seat | None = None,
         seats: Mapping[Address, SeatPeer] | None = None,
     ) -> None:
-        process = process or OwnProcess(ends_with_terminal=settings.exit_with_task)
+        process = process or OwnProcess()
         listeners = Listeners(
             on_status=self._on_status,
             on_verdict=self._on_verdict,
@@ -88,6 +90,14 @@ class Daemon:
         """End the agent, and leave the task to the next one."""
         self._departure.hand_over()
 
+    def pass_on(self, number: int) -> None:
+        """Give a signal to the task."""
+        self._departure.pass_on(number)
+
+    def is_task_stopped(self) -> bool:
+        """Return whether a signal has stopped the task."""
+        return (pid := self._parts.supervisor.pid) is not None and is_stopped(pid)
+
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status.
 
@@ -120,7 +130,9 @@ class Daemon:
     async def _startup(self) -> None:
         parts, settings = self._parts, self._settings
         status = await self._first_start.adopt()
-        self._report_server = ReportServer(Path(parts.local.socket), parts.reports, self._report_socket)
+        self._report_server = ReportServer(
+            Path(parts.local.socket), parts.reports, self._report_socket, self._is_of_task
+        )
         await self._report_server.start()
         parts.local.socket = str(self._report_server.path)
         await parts.process.ready()
@@ -152,6 +164,10 @@ class Daemon:
 
     def _report_socket(self) -> str:
         return report_socket(self._settings)
+
+    def _is_of_task(self, pid: int) -> bool:
+        task = self._parts.supervisor.pid
+        return task is not None and is_of_task(pid, task)
 
     async def _keep_socket(self) -> None:
         """Have the next start of the task report to a socket that exists, also when the runtime folder was removed."""
@@ -186,7 +202,7 @@ class Daemon:
 
     def _look_for_probe(self) -> None:
         if self._parts.reports.probe is None:
-            self._parts.absent_probe.look(self._parts.supervisor.pid)
+            self._parts.absent_probe.look(self._parts.supervisor.pid, self._parts.supervisor.status)
 
     async def _drain(self) -> None:
         self._jobs.cancel()

@@ -9,6 +9,7 @@ import time
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.jobs import Jobs
+from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL
 from tfscale.agent.recovery.task_recovery import GAVE_UP
 from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
@@ -67,11 +68,16 @@ class Departure:
             )
             self.asked.set()
 
+    def pass_on(self, number: int) -> None:
+        """Give a signal to the task; where there is none, leave if a person's terminal sends that signal."""
+        if not self._parts.supervisor.pass_on(number) and number in ENDS_OF_TERMINAL:
+            self.leave()
+
     def leave_with_task(self, status: TaskStatus) -> None:
         """Leave if the task has ended by itself, no restart is pending, and the agent ends with its task."""
-        unasked = status.exit is None or not status.exit.requested
+        is_order = status.exit is not None and status.exit.requested and self._parts.supervisor.answered is None
         is_left = status.state in _ENDED and not self._parts.recovery.is_pending
-        if self._settings.exit_with_task and is_left and unasked:
+        if self._ends_with_task and is_left and not is_order:
             self.asked.set()
 
     def leave_unwatched(self) -> None:
@@ -111,7 +117,7 @@ class Departure:
                     pass
         except TfscaleError as error:
             _logger.error("%s", error)
-        if self._settings.exit_with_task:
+        if self._ends_with_task:
             self.asked.set()
 
     async def drain(self) -> None:
@@ -130,7 +136,7 @@ class Departure:
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the agent: 0 unless it ends with its task, else the task's as a shell gives it.
+        """Exit status of the agent: 0 unless it ends with its task, else the task's, -n where signal n ended it.
 
         It is 93 where the task was given up, 1 where its end is not known or it could not be started, and 0 where it
         only served the lead's task.
@@ -144,7 +150,12 @@ class Departure:
             return 1
         if self._parts.journal.entry.ended_by == Verb.FINISH:
             return 0
-        return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
+        return -end.signal if end.signal is not None else 1 if end.code is None else end.code
+
+    @property
+    def _ends_with_task(self) -> bool:
+        """True where the agent leaves when its task does, or a person's terminal has asked the task to end."""
+        return self._settings.exit_with_task or self._parts.supervisor.answered in ENDS_OF_TERMINAL
 
     @property
     def _stays(self) -> bool:

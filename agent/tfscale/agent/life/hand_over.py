@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Sequence
 
 from tfscale.agent.placement.seat import Seat
+from tfscale.agent.process.passed_signals import HAND_OVER
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import holder
 from tfscale.core.errors import TfscaleError
 
 COMMAND = "hand-over"
-HAND_OVER = signal.SIGUSR1
-"""Signal that asks an agent to hand over. It ends an agent of an earlier version, whose task goes on all the same."""
 _PATIENCE = 10.0
 """Seconds for an agent to leave."""
 

@@ -25,7 +25,7 @@ def name_of(settings: AgentSettings) -> str:
 
 
 def serve(agents: Sequence[AgentSettings], on_locks: Callable[[], None] = lambda: None) -> int:
-    """Run these agents until all have ended, and return the exit status of the process.
+    """Run these agents until all have ended; return the exit status of the process, -n for a task that signal n ended.
 
     `on_locks` is called once this process has the locks of all tasks. No task starts before all of them could start
     theirs. Raises SoleAgentError where another agent owns a task.
@@ -43,7 +43,7 @@ def serve(agents: Sequence[AgentSettings], on_locks: Callable[[], None] = lambda
 
 
 async def _run(agents: Sequence[AgentSettings]) -> int:
-    process = OwnProcess(len(agents), ends_with_terminal=agents[0].exit_with_task)
+    process = OwnProcess(len(agents))
     async with asyncio.TaskGroup() as group:
         for each in agents:
             with _served(each):

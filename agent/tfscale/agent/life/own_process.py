@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from tfscale.agent.life.hand_over import HAND_OVER
+from tfscale.agent.process.passed_signals import HAND_OVER, PASSED, STOPPING
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.host_sample import GpuSample
+
+_STOP_LOOKS, _STOP_POLL = 100, 0.01
+"""Looks, and seconds between them, whether a task stops at ctrl-Z. One that still runs has a handler for it, and the
+agent goes on, too."""
 
 
 class Life(Protocol):
@@ -25,22 +30,24 @@ class Life(Protocol):
     def hand_over(self) -> None:
         """End the agent, and leave its task to the next one."""
 
+    def pass_on(self, number: int) -> None:
+        """Give a signal to the agent's task."""
+
+    def is_task_stopped(self) -> bool:
+        """Return whether a signal has stopped the agent's task."""
+
 
 class NotBegun(TfscaleError):
     """A cancelled begin of one agent, because another agent of the process cannot begin."""
 
 
 class OwnProcess:
-    """Signals, begin, GPUs and exit status of the agents of one process.
-
-    With `ends_with_terminal` the signals that end a program with its terminal are for the agents, too.
-    """
+    """Signals, begin, GPUs and exit status of the agents of one process."""
 
     def __init__(
         self,
         agents: int = 1,
         *,
-        ends_with_terminal: bool = False,
         make_collector: Callable[[], GpuCollector] = GpuCollector,
     ) -> None:
         self._missing = agents
@@ -48,13 +55,13 @@ class OwnProcess:
         self._decided = asyncio.Event()
         """Set once all are ready, or one cannot be."""
         self._may_begin = False
-        self._ends_with_terminal = ends_with_terminal
         self._make_collector = make_collector
         self._collector: GpuCollector | None = None
         self._lives: dict[Life, contextvars.Context] = {}
         """Context of each life, so that its lines of the log name its task."""
         self._failures: list[tuple[float, int]] = []
         """Time and status of each failure."""
+        self._stopping: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def living(self, life: Life) -> Iterator[None]:
@@ -95,7 +102,7 @@ class OwnProcess:
 
     @property
     def exit_status(self) -> int:
-        """Status of the first failure, else 0."""
+        """Status of the first failure, below 0 where a signal of that number ended the task; else 0."""
         return min(self._failures, default=(0.0, 0))[1]
 
     def gpus(self) -> tuple[GpuSample, ...]:
@@ -106,13 +113,15 @@ class OwnProcess:
         return self._collector.latest()
 
     def _catch_signals(self) -> None:
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if self._ends_with_terminal:
-            # It stands for its task, which would end with its terminal, unless nohup has said otherwise.
-            numbers += [each for each in (signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(each) != signal.SIG_IGN]
-        for number in numbers:
-            asyncio.get_running_loop().add_signal_handler(number, self._leave)
-        asyncio.get_running_loop().add_signal_handler(HAND_OVER, self._hand_over)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._leave)
+        loop.add_signal_handler(HAND_OVER, self._hand_over)
+        # In the background of a terminal with `stty tostop` it may write: its task would not stop with it.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        for number in PASSED:
+            # What nohup or a shell has the agent ignore, the task ignores, too.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self._pass_on, number)
 
     def _leave(self) -> None:
         for life, context in self._lives.items():
@@ -121,3 +130,18 @@ class OwnProcess:
     def _hand_over(self) -> None:
         for life, context in self._lives.items():
             context.run(life.hand_over)
+
+    def _pass_on(self, number: int) -> None:
+        for life, context in self._lives.items():
+            context.run(life.pass_on, number)
+        if number in STOPPING and self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop_with_tasks())
+
+    async def _stop_with_tasks(self) -> None:
+        """Stop this process once its tasks are stopped, so that the shell has its terminal again; SIGCONT ends that."""
+        for _ in range(_STOP_LOOKS):
+            if any(life.is_task_stopped() for life in self._lives):
+                os.kill(os.getpid(), signal.SIGSTOP)
+                break
+            await asyncio.sleep(_STOP_POLL)
+        self._stopping = None

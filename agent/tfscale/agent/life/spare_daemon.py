@@ -13,6 +13,7 @@ import grpc.aio
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import local_agent
 from tfscale.agent.placement.seat import Seat
+from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
@@ -77,6 +78,15 @@ class SpareDaemon:
 
     hand_over = leave
     """It has no task to leave to the next agent."""
+
+    def pass_on(self, number: int) -> None:
+        """End the agent where the signal asks for that: it has no task."""
+        if number in ENDS_OF_TERMINAL:
+            self.leave()
+
+    def is_task_stopped(self) -> bool:
+        """Return False: there is no task."""
+        return False
 
     def _leave_for_task(self) -> None:
         if not self._leave.is_set():

@@ -63,7 +63,7 @@ async def dump_stacks(listener: StackListener | None, task_pid: int | None, path
         raise StackUnavailable(
             "no probe listens in the task: it has imported no TensorFlow yet, or was started without one"
         )
-    if not _is_of_task(listener.pid, task_pid):
+    if not is_of_task(listener.pid, task_pid):
         raise StackUnavailable(
             f"process {listener.pid}, in which the probe was, is gone: restart the task if it is stuck"
         )
@@ -98,7 +98,7 @@ def main_first(text: str) -> str:
     return "\n\n".join([main, *blocks])
 
 
-def _is_of_task(pid: int, task_pid: int) -> bool:
+def is_of_task(pid: int, task_pid: int) -> bool:
     """Decide whether a process is the task's or a descendant's, and no stranger with a reused process id."""
     try:
         process = psutil.Process(pid)

@@ -23,6 +23,7 @@ from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.probe_status import ProbeState
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
 GAVE_UP = 93
@@ -107,7 +108,8 @@ class TaskRecovery:
         is_running = status.state is TaskState.RUNNING
         attempt = (status.generation, status.attempt)
         still = self._watchdog.look(attempt, reports.steps, reports.lasting, time.monotonic())
-        self._still = still if is_running else None
+        is_lost = reports.probe is not None and reports.probe.state is ProbeState.DISABLED
+        self._still = still if is_running and not is_lost else None  # without a probe nobody knows of steps
         self._reporter.look()
 
     async def close(self) -> None:
@@ -138,6 +140,8 @@ class TaskRecovery:
         if status.state is TaskState.LOST:
             return not self._supervisor.is_end_unknown
         if status.state is not TaskState.EXITED or end is None or end.requested:
+            return False
+        if self._supervisor.answered is not None:
             return False
         return end.code != 0 or self._policy.of(self._task.role) is RestartPolicy.ALWAYS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 import logging
@@ -63,10 +64,10 @@ class AuditLog:
                 self._unwritten += 1
                 return
             self._refused.append(now)
-        missed = {"unwritten": self._unwritten} if self._unwritten else {}
-        self._unwritten = 0
+        unwritten, self._unwritten = self._unwritten, 0
+        missed = {"unwritten": unwritten} if unwritten else {}
         line = json.dumps({"at": round(now, 3), **entry, "result": bounded(result, _MOST_TEXT), **missed})
-        job = asyncio.create_task(self._write(f"{line}\n".encode()))
+        job = asyncio.create_task(self._write(f"{line}\n".encode(), unwritten))
         self._writing.add(job)
         job.add_done_callback(self._writing.discard)
 
@@ -75,12 +76,13 @@ class AuditLog:
         if self._writing:
             await asyncio.wait(self._writing, timeout=_FAREWELL)
 
-    async def _write(self, line: bytes) -> None:
+    async def _write(self, line: bytes, missed: int) -> None:
+        """Write a line, which says how many before it were `missed`."""
         try:
             await self._files.call(lambda: _append(self._path, line, self._largest))
             self._has_warned = False
         except (OSError, DiskHangs) as error:
-            self._unwritten += 1
+            self._unwritten += 1 + missed
             if not self._has_warned:
                 self._has_warned = True
                 why = (error.strerror or "") if isinstance(error, OSError) else str(error)
@@ -101,10 +103,13 @@ class AuditedOrder:
 def _append(path: Path, line: bytes, largest: int) -> None:
     descriptor = open_private(str(path), os.O_WRONLY | os.O_APPEND)
     try:
-        if os.fstat(descriptor).st_size + len(line) > largest:
+        if (size := os.fstat(descriptor).st_size) + len(line) > largest:
             path.replace(path.with_name(f"{path.name}.1"))
             os.close(descriptor)
-            descriptor = open_private(str(path), os.O_WRONLY | os.O_APPEND)
-        os.write(descriptor, line)
+            descriptor, size = open_private(str(path), os.O_WRONLY | os.O_APPEND), 0
+        if os.write(descriptor, line) < len(line):
+            # A disk takes the part of a line for which it has room.
+            os.ftruncate(descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(descriptor)

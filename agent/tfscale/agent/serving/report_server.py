@@ -1,4 +1,4 @@
-"""Server of the task's reports, on a Unix socket that only this user may open."""
+"""Server of the task's reports, on a Unix socket that only this user may open, and on one for the task's processes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
+from tfscale.agent.process.started_process import user_of
+from tfscale.agent.telemetry.probe_connection import connected_process
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.errors import TfscaleError
+from tfscale.core.wire.socket_name import socket_name
 
 _logger = logging.getLogger(__name__)
 _RETRY = 1.0
@@ -24,15 +28,29 @@ class SocketLost(TfscaleError):
 class ReportServer:
     """Server that restores its socket: logind removes the folder of a session, with all files, at the last logout.
 
-    `elsewhere` returns a path at which a socket can be made, and raises a TfscaleError without one.
+    Processes that cannot use the path, as those of other users, come by the socket's name. Every process of the host
+    may try that; only those for which `is_of_task` holds are heard.
+
+    Args:
+        path: where the socket is.
+        reports: what takes the connections.
+        elsewhere: function that returns a path at which a socket can be made, and raises a TfscaleError without one.
+        is_of_task: function that decides whether a process, by its number, belongs to the task.
     """
 
-    def __init__(self, path: Path, reports: ProbeReports, elsewhere: Callable[[], str]) -> None:
+    def __init__(
+        self, path: Path, reports: ProbeReports, elsewhere: Callable[[], str], is_of_task: Callable[[int], bool]
+    ) -> None:
         self.path = path
         self._reports = reports
         self._elsewhere = elsewhere
+        self._is_of_task = is_of_task
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
+        self._named: socket.socket | None = None
+        self._accepting_named: asyncio.Task[None] | None = None
+        self._refused: set[int] = set()
+        """Users whose processes were refused, which is logged once for each."""
 
     async def start(self) -> None:
         """Serve the socket, elsewhere if its place cannot be used. Raises a TfscaleError if no place can."""
@@ -40,6 +58,7 @@ class ReportServer:
             self._serve()
         except SocketLost as error:
             self._move(str(error))
+        self._serve_name()
 
     async def keep(self) -> None:
         """Serve anew if the socket was removed; connected processes stay connected. Raises a TfscaleError."""
@@ -49,16 +68,14 @@ class ReportServer:
 
     async def stop(self) -> None:
         await self._close()
+        await _end(self._accepting_named, self._named)
+        self._accepting_named = self._named = None
         self._reports.close()
 
     def _move(self, why: str) -> None:
         self.path = Path(self._elsewhere())
         self._serve()
-        _logger.warning(
-            "%s: reports come to %s now; a task that runs and shows no step any more is measured after a restart",
-            why,
-            self.path,
-        )
+        _logger.warning("%s: reports come to %s now, or to the socket's name", why, self.path)
 
     def _serve(self) -> None:
         listening = socket.socket(socket.AF_UNIX)
@@ -71,17 +88,34 @@ class ReportServer:
             listening.close()
             self._remove()
             raise SocketLost(f"cannot serve the task's reports on {self.path}: look at that folder") from None
-        listening.listen()
-        listening.setblocking(False)
         self._listening = listening
-        self._accepting = asyncio.create_task(self._accept(listening))
+        self._accepting = _accepting(listening, self._accept(listening, lambda _: True))
+
+    def _serve_name(self) -> None:
+        named = socket.socket(socket.AF_UNIX)
+        try:
+            named.bind(socket_name(str(self.path)))
+        except OSError as error:
+            named.close()
+            _logger.warning("processes of other users than this agent's cannot report: %s", error)
+        else:
+            self._named = named
+            self._accepting_named = _accepting(named, self._accept(named, self._comes_from_task))
+
+    def _comes_from_task(self, process: socket.socket) -> bool:
+        """Decide whether the task's process has connected, and no other that has its number by now."""
+        pid, user = connected_process(process)
+        if user_of(pid) == user and self._is_of_task(pid):
+            return True
+        if user not in self._refused:
+            self._refused.add(user)
+            _logger.warning("refused process %d of user %d, which does not belong to the task", pid, user)
+        return False
 
     async def _close(self) -> None:
-        if self._accepting is None or self._listening is None:
+        if self._listening is None:
             return
-        self._accepting.cancel()
-        await asyncio.wait([self._accepting])
-        self._listening.close()
+        await _end(self._accepting, self._listening)
         self._accepting = self._listening = None
         self._remove()
 
@@ -90,7 +124,7 @@ class ReportServer:
         with contextlib.suppress(OSError):
             self.path.unlink()
 
-    async def _accept(self, listening: socket.socket) -> None:
+    async def _accept(self, listening: socket.socket, admits: Callable[[socket.socket], bool]) -> None:
         while True:
             try:
                 process, _ = await asyncio.get_running_loop().sock_accept(listening)
@@ -99,4 +133,20 @@ class ReportServer:
                 _logger.warning("a process of the task cannot connect, tried again in %g s: %s", _RETRY, error)
                 await asyncio.sleep(_RETRY)
             else:
-                self._reports.accept(process)
+                if admits(process):
+                    self._reports.accept(process)
+                else:
+                    process.close()
+
+
+def _accepting(listening: socket.socket, accept: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    listening.listen()
+    listening.setblocking(False)
+    return asyncio.create_task(accept)
+
+
+async def _end(accepting: asyncio.Task[None] | None, listening: socket.socket | None) -> None:
+    if accepting is not None and listening is not None:
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        listening.close()

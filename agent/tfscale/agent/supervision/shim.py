@@ -5,8 +5,10 @@ shim is the task's parent, merges the task's output into a log that it rotates, 
 locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the standard
 library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
 
-    SIGTERM   end the task's process group; kill what is left after the grace period
-    SIGINT    kill the task's process group now
+    SIGTERM      end the task's process group; kill what is left after the grace period
+    SIGRTMAX-2   kill the task's process group now
+
+No other signal does anything to it: whoever sends one to all processes of a cgroup, sends it to the task, too.
 
 The state is one JSON object, replaced as a whole. Every change is also sent to the agent over a pipe, so a living agent
 learns the change when the disk is full or hangs, too. Threads write both files: the shim itself never waits for a disk.
@@ -30,8 +32,10 @@ import subprocess
 import time
 from functools import partial
 
+from tfscale.agent.checked_json import with_checksum
+from tfscale.agent.process.passed_signals import OF_FAULTS, UNCATCHABLE
+from tfscale.agent.process.sessions import boot_id, is_stopped, kill_session, start_time
 from tfscale.agent.supervision.output_log import BackgroundLog, OutputLog
-from tfscale.agent.supervision.sessions import boot_id, kill_session, start_time
 from tfscale.agent.supervision.state_file import StateFile
 from tfscale.agent.supervision.writer_thread import WriterThread
 
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
         shown: list[str]
 
 
+KILL_NOW = signal.SIGRTMAX - 2
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 _BY_INTERPRETER = "or write its interpreter before it, as in python train.py"
@@ -146,8 +151,10 @@ class Shim:
 
     def _catch_signals(self) -> int:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
+        for number in signal.valid_signals() - UNCATCHABLE - OF_FAULTS - {signal.SIGCHLD}:
+            # A handled signal has its usual meaning in the task; one that the agent was given as ignored stays so.
+            if number in (signal.SIGTERM, signal.SIGTTOU) or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer)
         return reader
 
@@ -211,13 +218,14 @@ class Shim:
             self._change(lost_output=lost)
 
     def _on_signal(self, fd: int) -> None:
-        for number in os.read(fd, 16):
+        for number in {signal.SIGTERM, KILL_NOW}.intersection(os.read(fd, 256)):
             self._change(requested=True)
-            if number == signal.SIGINT:
+            if number == KILL_NOW:
                 self._kill(signal.SIGKILL)
             elif self._kill_at is None:
                 self._kill(signal.SIGTERM)
-                self._kill(signal.SIGCONT)  # a stopped process gets SIGTERM only once it continues
+                if is_stopped(self._task_pid):  # it gets SIGTERM only once it continues
+                    self._kill(signal.SIGCONT)
                 self._kill_at = time.monotonic() + self._options["grace"]
 
     def _kill(self, number: signal.Signals) -> None:
@@ -237,7 +245,7 @@ class Shim:
         self._publish()
 
     def _publish(self) -> None:
-        text = json.dumps(self._state).encode()
+        text = with_checksum(self._state).encode()
         self._writer.insist(partial(self._file.write, text, is_last="ended" in self._state))
         with contextlib.suppress(OSError):  # the agent is gone, or does not read: the file has the same
             os.write(self._options["agent"], text + b"\n")

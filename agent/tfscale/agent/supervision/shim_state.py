@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+
+from tfscale.agent.checked_json import checked
 
 _MOST = 1 << 53
 """Largest number that all readers of JSON read alike."""
@@ -50,7 +51,7 @@ class ShimState:
     def from_json(cls, text: str | bytes) -> ShimState | None:
         """Parse a state, also with fields of a later version; return None for any other text."""
         try:
-            given = json.loads(text)
+            given = checked(text)
             known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
             state = cls(**{**known, "argv": tuple(given["argv"])})
         except (ValueError, TypeError, KeyError):

@@ -14,6 +14,7 @@ import logging
 import os
 import shlex
 import signal
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,13 +23,16 @@ from pathlib import Path
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
 from tfscale.agent.private_file import open_private
-from tfscale.agent.supervision import sessions
+from tfscale.agent.process import sessions
+from tfscale.agent.process.passed_signals import give, may_end
+from tfscale.agent.supervision.shim import KILL_NOW
 from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec, other_command, shown_command
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
-from tfscale.core.log_clues import last_words
+from tfscale.core.failure.clues import last_words
 from tfscale.core.records.task_status import Exit, Reason, TaskState, TaskStatus
+from tfscale.core.text import signal_name
 
 _logger = logging.getLogger(__name__)
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
@@ -68,7 +72,7 @@ class Supervisor:
         self._pipe: int | None = None
         self._pidfd: int | None = None
         self._received = b""
-        self._request: tuple[signal.Signals, str] | None = None
+        self._request: tuple[int, str] | None = None
         """Signal and reason of the newest request to end the task."""
         self._polling: asyncio.Task[None] | None = None
         self._concluding: asyncio.Task[None] | None = None
@@ -77,6 +81,12 @@ class Supervisor:
         """Reason of the newest end, without what becomes of the task then."""
         self.is_end_unknown = False
         """True where the last state is damaged: nobody knows whether the task has finished."""
+        self._passed: tuple[int, float] | None = None
+        """Newest signal that was passed on and may end the task, and its Unix time."""
+        self._early_signals: list[int] = []
+        """Signals for a task whose process does not exist yet."""
+        self.answered: int | None = None
+        """Passed signal that the task has ended for: within the grace period after it."""
         self._changed = asyncio.Event()
 
     @property
@@ -206,7 +216,20 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill the task now."""
-        self._signal(signal.SIGINT, "killed")
+        self._signal(KILL_NOW, "killed")
+
+    def pass_on(self, number: int) -> bool:
+        """Give the task a signal that its agent got; return False where no task runs or starts."""
+        if not self.alive:
+            return False
+        _logger.info("passes on %s", signal_name(number))
+        if may_end(number):
+            self._passed = number, time.time()
+        if self._status.pid is None:  # it starts
+            self._early_signals.append(number)
+        else:
+            give(self._status.pid, number)
+        return True
 
     def send(self, number: signal.Signals) -> int:
         """Send a signal to the task's own process, and return its number. Raises SupervisionError if none runs."""
@@ -294,6 +317,7 @@ class Supervisor:
 
     def _begin(self, generation: int, attempt: int, reason: Reason) -> None:
         self._request, self.is_end_unknown = None, False
+        self._passed, self.answered, self._early_signals = None, None, []
         status = TaskStatus(TaskState.STARTING, generation, attempt, reason=reason.text)
         self._become(replace(status, restarted_for=reason.restarted_for))
 
@@ -333,6 +357,8 @@ class Supervisor:
                 self._become(replace(self._status, state=TaskState.STOPPING, reason=self._asked_because))
             elif self._request is not None:
                 self._signal(*self._request)
+            for number in self._early_signals:
+                give(state.task_pid, number)
 
     def _on_shim_end(self) -> None:
         if self._pipe is not None:
@@ -371,17 +397,21 @@ class Supervisor:
         except DiskHangs:
             return None
 
-    async def _last_words(self) -> tuple[str, ...]:
+    async def _last_words(self, state: ShimState) -> tuple[str, ...]:
         try:
-            return last_words(await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES)))
+            lines = await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES))
+            return last_words(lines, state.code, state.signal)
         except DiskHangs as error:
             _logger.warning("its log cannot be read: %s", error)
             return ()
 
     async def _exited(self, state: ShimState) -> TaskStatus:
         assert state.ended is not None
-        failed = state.code != 0 and not state.requested
-        log = await self._last_words() if failed else ()
+        self.answered = None if state.requested else self._answered(state.ended)
+        is_answer = self.answered is not None and self.answered in (state.signal, (state.code or 0) - 128)
+        requested = state.requested or is_answer
+        failed = state.code != 0 and not requested
+        log = await self._last_words(state) if failed else ()
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         return TaskStatus(
@@ -390,10 +420,20 @@ class Supervisor:
             state.attempt,
             pid=state.task_pid,
             started=state.started,
-            exit=Exit(state.code, state.signal, state.ended, state.requested, log),
-            reason=state.message or (self._asked_because if state.requested else ""),
+            exit=Exit(state.code, state.signal, state.ended, requested, log),
+            reason=state.message or self._why_asked(state.requested, is_answer),
             restarted_for=state.restarted_for,
         )
+
+    def _answered(self, ended: float) -> int | None:
+        """Return the passed signal for which the task has ended; None where it was given more time, or no signal."""
+        number, at = self._passed or (None, 0.0)
+        return number if ended - at <= self._spec.grace else None
+
+    def _why_asked(self, is_request: bool, is_answer: bool) -> str:
+        if is_answer and self.answered is not None:
+            return f"{signal_name(self.answered)} was sent to its agent"
+        return self._asked_because if is_request else ""
 
     async def _lose(self, words: str = "") -> None:
         """Kill a task whose shim died first: its exit status cannot become known."""
@@ -406,7 +446,7 @@ class Supervisor:
             reason = f"its shim died at its start: {words or 'it wrote nothing'}"
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
-    def _signal(self, number: signal.Signals, reason: str) -> None:
+    def _signal(self, number: int, reason: str) -> None:
         if not self.alive:
             return
         self._request = (number, reason)
@@ -416,7 +456,7 @@ class Supervisor:
         self.look()
         self._become(replace(self._status, state=TaskState.STOPPING, reason=reason))
 
-    def _signal_shim(self, number: signal.Signals) -> None:
+    def _signal_shim(self, number: int) -> None:
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)

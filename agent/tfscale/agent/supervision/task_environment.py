@@ -41,6 +41,7 @@ def task_environment(
         "TFSCALE_GENERATION": str(generation),
         "TFSCALE_ATTEMPT": str(attempt),
         "TFSCALE_REPORT": socket,
+        "TFSCALE_AGENT_USER": str(os.getuid()),
         "TFSCALE_STACKS": str(settings.files.stacks),
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
         "TFSCALE_CONSOLE": shlex.join(_console(settings)),

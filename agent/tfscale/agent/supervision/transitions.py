@@ -6,7 +6,8 @@ import logging
 import shlex
 from collections.abc import Iterable, Mapping
 
-from tfscale.core.log_clues import EXPLAINED, find_clue
+from tfscale.core.failure.clues import find_clue
+from tfscale.core.log_clues import EXPLAINED
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 

@@ -1,65 +1,43 @@
-"""Reason why no probe reports from a task, found in /proc in the start of its processes."""
+"""Status of a probe that does not report, found in /proc in the processes of its task."""
 
 from __future__ import annotations
 
 import logging
-import os
 import shlex
-import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-from tfscale.agent.probe_install import MODULE
+from tfscale.agent.process.kept_out import reason, user_name
+from tfscale.agent.process.started_process import StartedProcess, started_processes
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import bounded
 
 _logger = logging.getLogger(__name__)
-_TENSORFLOW = "/libtensorflow"
-"""Begin of the names of TensorFlow's libraries."""
-_MARK = f"/{MODULE}.py"
-"""File that is mapped in each process that the second way in has entered."""
 _PERIOD = 3.0
 """Seconds between two looks, each of which reads some files of every process of the task."""
-_EARLY = 10.0
+_EARLY = 8.0
 """Seconds from a task's start in which its processes are looked at each second, so that a short task is seen, and in
-which a missing TensorFlow is no fault: its import takes some seconds."""
-_UNLOADED = ProbeStatus(ProbeState.EXPECTED, "none of its processes has loaded TensorFlow")
-_NEEDED = ("TFSCALE_REPORT", "TFSCALE_PROBE_PATH")
-
-
-@dataclass(frozen=True, slots=True)
-class StartedProcess:
-    """Process with its command line and environment, and what it has loaded."""
-
-    pid: int
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    executable: str
-    user: int
-    """Number of the user as whom it runs."""
-    has_tensorflow: bool
-    is_entered: bool
-    """True if the second way in has entered it."""
-
-    @property
-    def python(self) -> str:
-        """Path of the process's Python as its launcher named it: in a virtual environment that is a link."""
-        named = shutil.which(self.command[0], path=self.environment.get("PATH")) if self.command else None
-        return named or self.executable
+which a missing TensorFlow is not told: launchers and other imports take some seconds. With more, a wrong command would
+be told later than ten seconds after its start, as it takes two until a console hears of it."""
+_COMMAND = 60
+"""Most characters of a command in a sentence."""
 
 
 class AbsentProbe:
     """Watch over a task from which no probe reports."""
 
     def __init__(self) -> None:
+        self._made = time.time()
         self._found: ProbeStatus | None = None
+        self._start: float | None = None
+        """Start of the process of which something was found, Unix seconds."""
         self._pid: int | None = None
         self._began = self._looked = 0.0
 
-    def look(self, task_pid: int | None) -> None:
+    def look(self, task_pid: int | None, status: TaskStatus) -> None:
         """Look at the processes of a task, every few seconds; `task_pid` is None where no task runs."""
         now = time.monotonic()
         if task_pid != self._pid and task_pid is not None:
@@ -68,127 +46,61 @@ class AbsentProbe:
         period = _PERIOD if now - self._began > _EARLY else 0.0
         if task_pid is not None and now - self._looked >= period:
             self._looked, before = now, self._found
-            self._found = absent_probe(task_pid)
-            if self._found is not None and self._found not in (before, _UNLOADED):
+            self._found = absent_probe(list(started_processes(task_pid)))
+            if self._found is not None and self._found.state is ProbeState.ABSENT and self._found != before:
                 _logger.warning("the task is neither measured nor repaired: %s", self._found.message)
+            self._start = status.started if self._found else self._start
+        elif task_pid is None and self._has_missed(status):
+            self._found = ProbeStatus(ProbeState.EXPECTED, "its process ended before anything was seen of it")
+
+    def _has_missed(self, status: TaskStatus) -> bool:
+        """Decide whether a process has begun and ended between two looks of this agent."""
+        is_own = status.started is not None and status.started > self._made
+        return is_own and status.state is TaskState.EXITED and status.started != self._start
 
     @property
     def status(self) -> ProbeStatus | None:
-        """Status of the absent probe, also after the task's end; None where a process may still report."""
+        """Status of the absent probe, also after the task's end; None where nothing is known so far."""
         is_early = self._pid is not None and time.monotonic() - self._began < _EARLY
-        return None if is_early and self._found is _UNLOADED else self._found
+        is_expected = self._found is not None and self._found.state is ProbeState.EXPECTED
+        return None if is_early and is_expected else self._found
 
 
-def absent_probe(task_pid: int) -> ProbeStatus | None:
-    """Return the status of a probe that no process of the task has, with the reason and what to do.
-
-    None where a process may still report, or where the agent may look into no process.
-    """
-    site, processes = probe_site(), list(_processes(task_pid))
-    reasons = [reason(process, site) for process in processes if process.has_tensorflow]
-    if not reasons:
-        return _UNLOADED if processes else None
-    return ProbeStatus(ProbeState.ABSENT, reasons[-1]) if all(reasons) else None
-
-
-def reason(process: StartedProcess, site: str | None) -> str:
-    """Return why the probe is not in this process, and what to do; empty where nothing keeps it out.
-
-    `site` is the folder that must be on the process's PYTHONPATH, None where the probe is not installed.
-    """
-    if process.is_entered:
-        return _out_of_reach(process)
-    if site is None:
-        return "the trainer part of tfscale is not installed beside its agent: install all of tfscale there"
-    flags = _flags(process.command)
-    if "S" in flags:
-        return f"Python of its process {process.pid} was started with -S, which reads no packages: leave that out"
-    if (why := _lost_path(process, flags, site)) is None:
-        return _out_of_reach(process)
-    return f"{why}, or run 'tfscale-agent install-probe --python {shlex.quote(process.python)}' once; then restart it"
+def absent_probe(processes: Sequence[StartedProcess]) -> ProbeStatus | None:
+    """Return the status of a probe that does not report; None for a task without a process."""
+    site, loaded = probe_site(), [process for process in processes if process.has_tensorflow]
+    if not loaded:
+        return ProbeStatus(ProbeState.EXPECTED, _without_tensorflow(processes)) if processes else None
+    reasons = [reason(each, site) or ("" if each.is_seen else _unseen(each)) for each in loaded]
+    if all(reasons):
+        return ProbeStatus(ProbeState.ABSENT, reasons[-1])
+    able = [process for process, why in zip(loaded, reasons, strict=True) if not why]
+    return ProbeStatus(ProbeState.LOADED, _progress(able))
 
 
-def _lost_path(process: StartedProcess, flags: str, site: str) -> str | None:
-    number = f"its process {process.pid}"
-    if ignoring := [flag for flag in flags if flag in "IE"]:
-        return f"Python of {number} was started with -{ignoring[0]}, which ignores PYTHONPATH: leave that out"
-    if missing := [name for name in _NEEDED if not process.environment.get(name)]:
-        return f"the environment of {number} was cleaned, and lacks {missing[0]}: keep all TFSCALE_ variables in it"
-    path = process.environment.get("PYTHONPATH", "")
-    folders = path.split(os.pathsep)
-    if site not in folders:
-        how = f"was set to {path!r} anew" if path else "was removed"
-        return f"PYTHONPATH of {number} {how}: write PYTHONPATH={path or 'FOLDER'}:$PYTHONPATH in its launcher"
-    for folder in folders[: folders.index(site)]:
-        if (Path(folder) / "sitecustomize.py").is_file():
-            return f"PYTHONPATH of {number} has {folder}/sitecustomize.py before the probe's: put that folder last"
-    return None
-
-
-def _out_of_reach(process: StartedProcess) -> str:
-    """Return why the process cannot report to this agent, and what to do; empty where it can, or where unknown."""
-    if process.user not in (0, os.getuid()):
+def _without_tensorflow(processes: Sequence[StartedProcess]) -> str:
+    if hidden := [process for process in processes if process.is_hidden]:
+        who = user_name(hidden[-1].user)
         return (
-            f"its process {process.pid} runs as user {process.user}, who may not write to the agent's socket: "
-            "start the agent as that user"
+            f"its process {hidden[-1].pid} runs as {who}, and this agent may not look into it: start the agent as root"
         )
-    socket, portions = (process.environment.get(name, "") for name in _NEEDED)
-    for path in filter(None, [socket, *portions.split(os.pathsep)]):
-        if not _is_seen(process.pid, path):
-            return (
-                f"its process {process.pid} does not see {path}, which the probe needs: mount that path in its "
-                "container, or start agent and task anew where it was removed"
-            )
-    return ""
+    return f"none of its processes has imported TensorFlow ({_shown(processes[0].command)})"
 
 
-def _is_seen(pid: int, path: str) -> bool:
-    """Decide whether a path exists for a process; True where unknown."""
-    root = Path(f"/proc/{pid}/root")
-    try:
-        (root / path.lstrip("/")).stat()
-    except FileNotFoundError:
-        return not root.exists()  # the process has ended
-    except OSError:  # the agent may not look into it
-        return True
-    return True
+def _progress(able: Sequence[StartedProcess]) -> str:
+    """Return how far a process is in which the probe is, or will be."""
+    if ready := next((process for process in able if process.has_probe), None):
+        return f"its process {ready.pid} has imported TensorFlow, and has reported no training"
+    return f"its process {able[-1].pid} is importing TensorFlow"
 
 
-def _flags(command: Sequence[str]) -> str:
-    """Return the letters of the options of Python itself in its command line."""
-    letters = ""
-    words = iter(command[1:])
-    for word in words:
-        if not word.startswith("-") or word in ("-", "--"):
-            break
-        for place, letter in enumerate(word[1:], 2):
-            if letter in "cm":
-                return letters
-            if letter in "WX":
-                _ = word[place:] or next(words, "")
-                break
-            letters += letter
-    return letters
+def _unseen(process: StartedProcess) -> str:
+    return (
+        f"its process {process.pid} ({_shown(process.command)}) has loaded TensorFlow past the probe: the task's log "
+        "says why in a line with 'tfscale:'; without one the program replaces sys.meta_path, or is not Python"
+    )
 
 
-def _processes(task_pid: int) -> Iterator[StartedProcess]:
-    """Yield the processes of the task into which the agent may look."""
-    try:
-        root = psutil.Process(task_pid)
-        processes = [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return
-    for process in processes:
-        try:
-            maps = Path(f"/proc/{process.pid}/maps").read_text(errors="replace")
-            yield StartedProcess(
-                process.pid,
-                process.cmdline(),
-                process.environ(),
-                process.exe(),
-                user=process.uids().effective,
-                has_tensorflow=_TENSORFLOW in maps,
-                is_entered=_MARK in maps,
-            )
-        except (OSError, psutil.Error):  # it has ended, or belongs to another user
-            continue
+def _shown(command: Sequence[str]) -> str:
+    words = [Path(command[0]).name, *command[1:]] if command else []
+    return bounded(shlex.join(words), _COMMAND)

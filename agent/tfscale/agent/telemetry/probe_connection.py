@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 from collections.abc import Iterator
 
 from tfscale.core.wire.framing import HEADER_BYTES, framed, length
@@ -12,6 +13,14 @@ _READ_BYTES = 1 << 18
 """Bytes of one read."""
 _READS = 64
 """Most reads of one call, so that no process keeps the agent from other processes."""
+_CREDENTIALS = struct.Struct("3i")
+
+
+def connected_process(own: socket.socket) -> tuple[int, int]:
+    """Return number and user of the process that has connected, as the kernel knows them."""
+    credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user, _ = _CREDENTIALS.unpack(credentials)
+    return pid, user
 
 
 class ProbeConnection:
@@ -20,6 +29,8 @@ class ProbeConnection:
     def __init__(self, own: socket.socket) -> None:
         own.setblocking(False)
         self._socket = own
+        self.pid, _ = connected_process(own)
+        """Number of the process; in a container it may have another one for itself."""
         self._received = bytearray()
         self.is_over = False
         """True when the process has sent its last byte; a message that it had not finished is dropped."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from tfscale.agent import wire
 from tfscale.agent.on_demand.profile_requests import Profiler
 from tfscale.agent.on_demand.stack_requests import StackListener
+from tfscale.agent.process.started_process import has_probe
 from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -38,6 +39,9 @@ process follows, the first would be shown as still for this time.
 """
 _GONE = 15.0
 """Seconds after which a waiting process counts as gone: it asks every five."""
+_LOST = 5.0
+"""Seconds after the reporter's last word for which it may come back. It tries twice a second: with less a busy process
+would be lost, with more one whose threads are gone is told later."""
 _WAITING = 10_000
 """Batches kept for the next frame; when there are more, the oldest are dropped."""
 
@@ -64,6 +68,10 @@ class ProbeReports:
         """Connections, each with the job that sends it orders once its hello is accepted."""
         self._reporter: ProbeConnection | None = None
         self._reporter_pid = 0
+        self._last: ProbeConnection | None = None
+        """Connection of the newest reporter, also when it has left."""
+        self._left_at: float | None = None
+        """Monotonic seconds at which it left; None while it reports."""
         self._trained_at: float | None = None
         """Monotonic seconds of the newest steps of the reporter, None before its first."""
         self._has_trained = False
@@ -98,7 +106,7 @@ class ProbeReports:
 
     def _forget(self) -> None:
         """Forget the reports of the last process: another process begins."""
-        self._probe = self.collective = self.training = self.coordinator = self._trained_at = None
+        self._probe = self.collective = self.training = self.coordinator = self._trained_at = self._left_at = None
         self._activities = {}
 
     @property
@@ -106,10 +114,19 @@ class ProbeReports:
         """Status of the probe in the process that trains, with facts about the task's other processes."""
         if self._probe is None:
             return None
+        if self._is_lost:
+            said = f"its process {self._reporter_pid} runs on, and its probe reports no more: restart the task"
+            return replace(self._probe, state=ProbeState.DISABLED, message=said)
         heard = time.monotonic() - _GONE
         others = [_also_trains(pid, self._reporter_pid) for pid, at in self._others.items() if at > heard]
         notes = [*([self._succession] if self._succession else []), *others]
         return replace(self._probe, warnings=(*self._probe.warnings, *notes)) if notes else self._probe
+
+    @property
+    def _is_lost(self) -> bool:
+        """True if the probe is in the last reporter still, and reports no more."""
+        left, last = self._left_at, self._last
+        return left is not None and last is not None and time.monotonic() - left > _LOST and has_probe(last.pid)
 
     @property
     def lasting(self) -> list[ActivityKind]:
@@ -178,7 +195,8 @@ class ProbeReports:
         asyncio.get_running_loop().remove_reader(connection)
         if self._reporter is not None:
             self._give_place()
-        self._reporter, self._reporter_pid = connection, hello.pid
+        self._reporter = self._last = connection
+        self._reporter_pid, self._left_at = hello.pid, None
         self._others.pop(hello.pid, None)
         self.listener = _listener(hello)
         _logger.info("process %d reports", hello.pid)
@@ -211,6 +229,7 @@ class ProbeReports:
         if self._reporter is connection:
             _logger.info("the training process has disconnected")
             self._reporter = self.listener = self._trained_at = None
+            self._left_at = time.monotonic()
         connection.close()
 
     async def _give_orders(self, connection: ProbeConnection) -> None:

@@ -12,6 +12,7 @@ from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
 from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.seats import SeatWatch
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.step_groups import StepGroups
@@ -35,6 +36,7 @@ class Watched:
     """Cluster of the detectors, and the two detectors that the diagnostician asks for more than findings."""
 
     spec: ClusterSpec
+    seats: SeatWatch
     tasks: Mapping[str, ObservedTask]
     steps: StepGroups
     context: ClusterContext
@@ -62,7 +64,7 @@ def _task_rule(rule: Callable[[ClusterView], list[Diagnosis]]) -> Callable[[Watc
 
 
 DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
-    lambda watched: SilenceWatch(watched.spec),
+    lambda watched: SilenceWatch(watched.spec, watched.seats),
     _crashes,
     _task_rule(lambda view: blocked(view.tasks)),
     _task_rule(lambda view: stuck_functions(view.tasks) or hangs(view.tasks, view.condition)),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from tfscale.console.analysis.baselines.baseline import BaselineStore
 from tfscale.console.analysis.condition.cluster_condition import Condition, ConditionWatch
+from tfscale.console.analysis.conspicuous import Conspicuous, ConspicuousWatch
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import Findings, SubjectSummary, by_cost
-from tfscale.console.analysis.headline import conspicuous, headline, quoted
+from tfscale.console.analysis.headline import headline, quoted
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.seats import SeatWatch
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.run.live_cost import gpus_at_work, with_live_cost
@@ -34,14 +37,17 @@ class Diagnostician:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
         self._steps = StepGroups(self._tasks, Rule())
         self._context = ClusterContext(spec, baselines)
-        watched = Watched(spec, self._tasks, self._steps, self._context)
+        self._seats = SeatWatch(spec)
+        watched = Watched(spec, self._seats, self._tasks, self._steps, self._context)
         self._detectors = tuple(make(watched) for make in DETECTORS)
         # With a thousand agents a call that does nothing costs, too.
         self._observers = [each.observe for each in self._detectors if type(each).observe is not Detector.observe]
         self._gpu_price = spec.gpu_price
+        self._now = 0.0
         self._condition = ConditionWatch()
         self._open = OpenDiagnoses()
         self._pace_drop = PaceDrop()
+        self._conspicuous = ConspicuousWatch()
 
     def observe(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks outside the spec are left out."""
@@ -54,6 +60,7 @@ class Diagnostician:
     def describe(self, task: str, description: Description) -> None:
         """Take in an agent's description of its task."""
         self._context.describe(task, description)
+        self._seats.note(description.placement, self._now)
 
     def note_link(self, task: str, up: bool, at: float, *, has_left: bool = False) -> None:
         """Take in that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock.
@@ -66,6 +73,7 @@ class Diagnostician:
 
     def diagnose(self, now: float) -> Findings:
         """Return the findings at `now`, Unix seconds on the observer's clock."""
+        self._now = now
         view = self._view(now)
         for detector in self._detectors:
             view.found += detector.diagnose(view)
@@ -80,9 +88,22 @@ class Diagnostician:
             self._steps.recovered,
             still_since=still.since if still else None,
             not_judged={} if view.has_pace else _not_judged(view),
+            why_not_over=partial(self._why_not_over, beside={each.kind for each in present}),
         )
         trains = view.condition.may_be_judged
         return self._findings(tuple(sorted(diagnoses, key=lambda each: by_cost(each, trains))), view)
+
+    def _why_not_over(self, diagnosis: Diagnosis, beside: Collection[str]) -> str | None:
+        """Return why a finding that has ended is not over, a key of `NOT_JUDGED_WHY`; None where it is.
+
+        Findings of the kinds in `beside` are open.
+        """
+        task = self._tasks.get(diagnosis.subject)
+        if diagnosis.kind == "cut_off" and self._seats.has_moved(diagnosis.subject, diagnosis.begin):
+            return "moved"
+        if diagnosis.kind != "crash" or task is None or task.running:
+            return None
+        return "other_crash" if "crash" in beside else "not_running"
 
     def _view(self, now: float) -> ClusterView:
         """Return the facts about the cluster that precede all detectors."""
@@ -97,13 +118,13 @@ class Diagnostician:
         return ClusterView(now, self._tasks, condition, steps)
 
     def _suspect(
-        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, ratios: Mapping[str, float]
+        self, diagnoses: Sequence[Diagnosis], top: Diagnosis | None, conspicuous: Conspicuous | None
     ) -> Suspect | None:
         """Return the subject that looks slow, while nobody is named and no diagnosis or headline is about it."""
         suspect = self._steps.main.watch.named.suspect
         if suspect is None:
             return None
-        if top is None and conspicuous([task for task in self._tasks.values() if task.meets], ratios) is not None:
+        if top is None and conspicuous is not None and conspicuous.ratio is not None:
             return None
         open_ones = [each for each in diagnoses if each.end is None]
         is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in open_ones)
@@ -123,13 +144,15 @@ class Diagnostician:
         late = {name for name, each in subjects.items() if each.input and each.lag and each.input > each.lag / 2}
         top = quoted(diagnoses, view.tasks, condition)
         short = main.short_history
+        judged = [task.name for task in view.tasks if task.meets and task.progressed is not None] if trains else []
+        conspicuous = self._conspicuous.judge(judged, ratios, main.watch.named.suspect if trains else None, view.now)
         self._pace_drop.remember(view.now, rate)
         sentence = headline(
             diagnoses,
             view.tasks,
             condition,
             steps_per_second=rate,
-            ratios=ratios,
+            conspicuous=conspicuous or self._conspicuous.faster(judged, ratios),
             stages=list(stages.values()),
             short=short,
             late=late,
@@ -140,7 +163,7 @@ class Diagnostician:
             headline=sentence,
             top=top,
             short_history=short,
-            suspect=self._suspect(diagnoses, top, ratios) if trains else None,
+            suspect=self._suspect(diagnoses, top, conspicuous) if trains else None,
             condition=condition,
             step_time=main.step_time() if trains else None,
             steps_per_second=rate,

@@ -59,9 +59,12 @@ NOT_JUDGED_WHY = {
     "unknown": "not judged while nobody who trains is heard",
     "ended": "the training has ended",
     "failed": "a task has failed",
+    "moved": "its task was placed on another host",
+    "other_crash": "told with another crash",
+    "not_running": "others were started again, its own task not so far",
 }
-"""Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, or
-`failed`, beside which no task is called stuck."""
+"""Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, `failed`,
+beside which no task is called stuck, or why a cut-off host is not heard and a crashed task does not run again."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 

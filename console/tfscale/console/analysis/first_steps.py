@@ -5,14 +5,15 @@ A first step for every finding of a kind stands in the row of the kind, in `find
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.network.silence import GONE, LEFT, NEVER_HEARD
-from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS
+from tfscale.console.analysis.stragglers.straggler_words import TWO_KINDS, names_of
 from tfscale.console.analysis.tasks.blocked import CONTAINER
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.log_clues import PEER
+from tfscale.core.failure.failure_kinds import LAST_WORDS, PEER
 from tfscale.core.records.diagnosis import Diagnosis
 
 _BY_CAUSE: Mapping[str, str] = {
@@ -36,7 +37,23 @@ _BY_END: Mapping[str, str] = {
     "not_a_number": "lower the learning rate or clip gradients; restart from a checkpoint before",
     "address_in_use": "end the program that has its port, or give it another; then restart",
     "disk_full": "make room on its disk; then restart",
+    "quota": "remove files of its user, or have the quota raised; then restart",
+    "open_files": "let it have more open files (ulimit -n), or close those that it no longer reads; then restart",
+    "open_files_of_host": "raise fs.file-max on its host, or see who holds so many files open; then restart",
+    "no_permission": "let the user of its process read and write there; then restart",
+    "read_only": "let it write elsewhere, or see why that disk was mounted read-only (dmesg); then restart",
+    "missing_file": "see that the file is there on this host, as on the others; then restart",
+    "timed_out": "see whether the server answers that it asked; then restart",
+    "refused": "start the server that it asks, or correct the address; then restart",
+    "connection_lost": "see why the other side closed the connection; then restart",
+    "unreachable": "look at the network of its host (ip route, ping); then restart",
+    "no_such_host": "see that its host can resolve the name (getent hosts); then restart",
+    "foreign_address": "correct its address in the cluster: it is not one of this host",
+    "stale_file": "mount the file server's folder anew on its host; then restart",
+    "disk_error": "look at the disk of its host (dmesg, smartctl), and restart it elsewhere",
+    "too_many_processes": "let it have more processes and threads (ulimit -u, pids.max); then restart",
     "exception": "mend what it says, then restart; the end of its log has the place",
+    "last_words": "see whether its last words tell why, else read the end of its log; then restart",
     "no_program": "see that its program is on this host, and in which folder its agent starts it",
     "out_of_step": "give all equally many batches, and let all evaluate, or none of them under the strategy",
     "unreached": "let the others reach its port (firewall, security group; nc shows whether they do); then restart",
@@ -46,6 +63,7 @@ _BY_END: Mapping[str, str] = {
     "network": "look at the network of its host, then restart",
     "stopped": "find out who stops it (ctrl-Z, a debugger, docker pause, the batch system); then restart",
 }
+_AND_RESTART = re.compile("[;,] then restart(?=$|;)")
 _BY_DOING: Mapping[str, str] = {
     "stopped": "let it go on (kill -CONT and its pid, on its host), or restart it (r)",
     "silent": "see whether its host runs, and the network to it; the training may go on without an agent",
@@ -79,7 +97,23 @@ def about_straggler(straggler: Diagnosis) -> str | None:
     evidence = straggler.evidence
     if evidence.get("suspected") == TWO_KINDS and evidence.get("cause") in ("unknown", "device"):
         return "compare their hosts with the others' (nvidia-smi, lscpu); give each worker a batch by its speed"
-    return _BY_CAUSE.get(_text(evidence.get("cause"))) or _BY_PHASE.get(_text(evidence.get("phase")))
+    if isinstance(reasons := evidence.get("reasons"), tuple):
+        return _of_each(straggler.together, reasons)
+    return _by_reason(_text(evidence.get("cause"))) or _by_reason(_text(evidence.get("phase")))
+
+
+def _of_each(names: Sequence[str], reasons: Sequence[str]) -> str | None:
+    """Return the steps for several stragglers, each with the names of those whom it helps."""
+    helped: dict[str, list[str]] = {}
+    for name, reason in zip(names, reasons, strict=True):
+        if step := _by_reason(reason):
+            helped.setdefault(step, []).append(name)
+    return "; ".join(f"{names_of(each)}: {step}" for step, each in helped.items()) or None
+
+
+def _by_reason(reason: str) -> str | None:
+    """Return what to look at by a cause or a phase."""
+    return _BY_CAUSE.get(reason) or _BY_PHASE.get(reason)
 
 
 def about_pauses(pauses: Diagnosis) -> str | None:
@@ -158,14 +192,20 @@ def _about_stillness(kind: str, subject: str, does: str) -> str | None:
 
 
 def about_crash(crash: Diagnosis) -> str:
+    """Return what to do about a crash; a restart only where agents have announced none."""
+    advice = _before_restart(crash)
+    return _AND_RESTART.sub("", advice) if "restart_at" in crash.evidence else advice
+
+
+def _before_restart(crash: Diagnosis) -> str:
     """Return what to do before a restart, by the reason of a crash, else by the process's end."""
     reason = crash.evidence.get("reason")
+    if crash.evidence.get("signal") == "SIGKILL" and reason in (None, LAST_WORDS):
+        return "see in its host's dmesg whether it was out of memory; then restart"
     if isinstance(reason, str) and reason in _BY_END:
         return _BY_END[reason]
     if reason == PEER and crash.evidence.get("code") is None and crash.evidence.get("signal") is None:
         return f"see whether the host of {crash.subject} answers (ping, ssh); then restart"
-    if crash.evidence.get("signal") == "SIGKILL" and reason is None:
-        return "see in its host's dmesg whether it was out of memory; then restart"
     return "read the end of its log; then restart"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.conspicuous import Conspicuous, Faster
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import SubjectSummary, is_calm
 from tfscale.console.analysis.observed.observed_task import ObservedTask
@@ -12,16 +13,14 @@ from tfscale.console.analysis.observed.out_of_step import how_it_left, left_earl
 from tfscale.console.analysis.run.pace_drop import Drop
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
-from tfscale.console.analysis.tasks.not_started import why_missing
+from tfscale.console.analysis.tasks.not_started import is_starting, why_missing
+from tfscale.console.analysis.tasks.starting import starting
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.task_status import Exit
-from tfscale.core.text import clock, exit_clause, listing, no_contact, plural, step_rate, times
+from tfscale.core.text import clock, duration, exit_clause, listing, no_contact, plural, step_rate, times
 
-_CONSPICUOUS = 1.5
-"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis: a few steps differ by a
-third by noise alone, and `healthy` beside a worker of half the speed would be false."""
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
 
@@ -52,7 +51,7 @@ def headline(
     condition: ClusterCondition,
     *,
     steps_per_second: float | None = None,
-    ratios: Mapping[str, float] | None = None,
+    conspicuous: Conspicuous | Faster | None = None,
     stages: Sequence[SubjectSummary] = (),
     short: ShortHistory | None = None,
     late: Collection[str] = (),
@@ -65,7 +64,7 @@ def headline(
         tasks: all of the cluster.
         condition: of the cluster now.
         steps_per_second: of the whole cluster; None where it makes none now.
-        ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
+        conspicuous: who is so slow or so fast of late that nobody is healthy.
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
@@ -78,7 +77,8 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        unnamed, manner = _unnamed(tasks, steps_per_second, ratios or {}, late, stages, short), _manner(diagnoses)
+        unnamed = _unnamed(tasks, steps_per_second, conspicuous, late, stages, short)
+        manner = _manner(diagnoses)
         if manner or (faster := drop()) is None:
             return unnamed + manner
         slower = f"{times(faster.times)} as fast up to {clock(faster.until)}"
@@ -129,7 +129,7 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
 def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
-    ratios: Mapping[str, float],
+    conspicuous: Conspicuous | Faster | None,
     late: Collection[str],
     stages: Sequence[SubjectSummary],
     short: ShortHistory | None,
@@ -148,20 +148,33 @@ def _unnamed(
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
     in_step = f"{plural(len(training), noun)} in step, {rate}"
-    slowest = conspicuous(training, ratios)
-    if slowest in late:
+    if conspicuous is None:
+        return _healthy(in_step, short) + ("" if short else _NOBODY)
+    if isinstance(conspicuous, Faster):
+        return f"{in_step}; {_faster_than_most(conspicuous)}"
+    if conspicuous.task in late and conspicuous.ratio is not None:
         return f"{in_step}; their newest steps wait for data, not judged yet"
-    if slowest is not None:
-        return (
-            f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
-        )
-    return _healthy(in_step, short) + ("" if short else _NOBODY)
+    if conspicuous.ratio is None and not conspicuous.ago:
+        # Who looks slow is told beside the headline.
+        return in_step if short is None else _healthy(in_step, short)
+    return f"{in_step}; {_of_late(conspicuous)}"
 
 
-def conspicuous(tasks: Sequence[ObservedTask], ratios: Mapping[str, float]) -> str | None:
-    """Return the task so slow that the headline of an unjudged cluster names it; None without one."""
-    slowest = max((task.name for task in tasks), key=lambda name: ratios.get(name, 0.0), default=None)
-    return slowest if slowest is not None and ratios.get(slowest, 0.0) >= _CONSPICUOUS else None
+def _faster_than_most(faster: Faster) -> str:
+    is_one = len(faster.tasks) == 1
+    return (
+        f"{listing(faster.tasks)} {'is' if is_one else 'are'} {times(faster.times)} as fast as the other "
+        f"{faster.others}: they are slow, or {'it has' if is_one else 'these have'} less to do"
+    )
+
+
+def _of_late(conspicuous: Conspicuous) -> str:
+    task, ratio, ago = conspicuous
+    if ratio is None:
+        return f"{task} looked slow until {duration(ago)} ago"
+    if ago:
+        return f"{task} was {ratio:.1f}x slower than its peers until {duration(ago)} ago"
+    return f"{task} is {ratio:.1f}x slower than its peers in its newest steps, not judged yet"
 
 
 def _healthy(manner: str, short: ShortHistory | None) -> str:
@@ -196,12 +209,15 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
     if condition.kind is Condition.UNKNOWN:
         agents = "agent" if len(needed) == 1 else "agents"
         return f"nothing is heard from the {agents}: what the training does is not known"
-    absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
+    if condition.kind is Condition.STARTING and (begins := starting(needed)) is not None:
+        return begins
+    absent = [(task, why) for task in needed if (why := why_missing(task)) is not None]
+    absent = [each for each in absent if not is_starting(each[0])] or absent
     if absent:
-        name, why = absent[0]
+        task, why = absent[0]
         more = len(absent) - 1
         others = f"; {more} more {'is' if more == 1 else 'are'} missing" if more else ""
-        return f"waiting for {name}: {why}{others}"
+        return f"waiting for {task.name}: {why}{others}"
     running = f"{plural(len(needed), 'task')} running"
     if condition.kind is Condition.TRAINING:
         if condition.resumed is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.finding_kinds import NOT_JUDGED, Group, kind_of
@@ -47,12 +47,13 @@ class OpenDiagnoses:
         recovered: Mapping[str, float] | None = None,
         still_since: float | None = None,
         not_judged: Mapping[Group, str] | None = None,
+        why_not_over: Callable[[Diagnosis], str | None] = lambda _: None,
     ) -> tuple[Diagnosis, ...]:
         """Return the open diagnoses, each with its first begin, and the diagnoses that have just ended.
 
         A diagnosis ends at `now`; a straggler that has `recovered` ends at its time there (Unix seconds, by subject); a
         finding on the pace of a cluster without steps since `still_since` ends then. `not_judged` has the reason why
-        findings of a group are not judged, a key of `NOT_JUDGED_WHY`.
+        findings of a group are not judged, and `why_not_over` returns that of one finding: keys of `NOT_JUDGED_WHY`.
         """
         held: dict[_Key, _Open] = {}
         current = list(current)
@@ -65,7 +66,9 @@ class OpenDiagnoses:
         ended = [
             before.ended(
                 since.get(before.diagnosis.subject, _end_of(before.diagnosis, now, still_since)),
-                None if before.diagnosis.subject in since else _not_judged(before.diagnosis, kinds, not_judged or {}),
+                None
+                if before.diagnosis.subject in since
+                else _not_judged(before.diagnosis, kinds, not_judged or {}) or why_not_over(before.diagnosis),
             )
             for key, before in self._open.items()
             if key not in held

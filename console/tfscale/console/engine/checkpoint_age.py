@@ -1,4 +1,4 @@
-"""Age of the newest checkpoint of a training, by the clock of the host that wrote it."""
+"""Age of the newest checkpoint of a training, by the clock of the host that wrote it, and what may be lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tfscale.console.engine.model import Snapshot
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.restart import plan_restart
 from tfscale.core.cluster.task import Task
+from tfscale.core.text import elapsed
+
+MOST_LOST = 600.0
+"""Seconds of training that a profile may put at risk (chosen): savers of most programs run every few minutes."""
+RISK = "TensorFlow's profiler often ends the process that it looks at, and all that train with it"
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
@@ -17,6 +24,19 @@ def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> f
     ages = [_age(snapshot, tasks) for tasks in trainings]
     ages_known = [age for age in ages if age is not None]
     return max(ages_known) if ages_known and len(ages_known) == len(ages) else None
+
+
+def age_for_profile(snapshot: Snapshot, spec: ClusterSpec, tasks: Sequence[Task]) -> float | None:
+    """Return the age, seconds, of the checkpoint to which profiles of these tasks may set back; None if unknown."""
+    return checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
+
+
+def profile_refusal(age: float | None) -> str | None:
+    """Return why no profile is taken beside a newest checkpoint of this age; None where little can be lost."""
+    if age is not None and age <= MOST_LOST:
+        return None
+    newest = "no checkpoint is known" if age is None else f"the last checkpoint is {elapsed(age)} old"
+    return f"{RISK}, and {newest}: have the program save, and ask within {MOST_LOST / 60:.0f} min of that"
 
 
 def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:

@@ -216,11 +216,14 @@ class ClusterState:
         if event.state is not LinkState.CONNECTING:
             self._analysis.note_link(str(event.task), is_up, event.at, has_left=event.state is LinkState.LEFT)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
-            self._add_entry(event.at, "good", str(event.task), "agent is back", "agent")
+            is_other = record.reached not in (None, record.agent)
+            text = f"its agent is the one at {record.agent} now" if is_other else "agent is back"
+            self._add_entry(event.at, "info" if is_other else "good", str(event.task), text, "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
             tells_all = event.state in (LinkState.LEFT, LinkState.MOVED)
             text = event.reason if tells_all else f"agent {event.state}: {event.reason}"
             self._add_entry(event.at, "warning", str(event.task), text, "agent")
+        record.reached = record.agent if is_up else record.reached
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
@@ -289,6 +292,8 @@ class _TaskRecord:
     task: Task
     name: str
     agent: Address
+    reached: Address | None = None
+    """Agent that was reached last; None before."""
     link: Link = field(default_factory=Link)
     description: Description | None = None
     frame: Frame | None = None

@@ -15,6 +15,8 @@ from tfscale.core.wire.json_records import Json
 FORMATS = ("jsonl", "csv", "parquet")
 _ROW_GROUP = 65_536
 """Rows of a Parquet file that are written together."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Begins of a cell that spreadsheets run as a formula (OWASP, CSV injection)."""
 
 
 class Output(Protocol):
@@ -61,7 +63,7 @@ class Csv:
         self.flush()
 
     def write(self, row: Json) -> None:
-        self._writer.writerow(row)
+        self._writer.writerow({name: _inert(value) for name, value in row.items()})
 
     def flush(self) -> None:
         self._file.file.flush()
@@ -71,6 +73,11 @@ class Csv:
 
     def size(self) -> int:
         return self._file.written
+
+
+def _inert(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula: texts of a task or a log are others' words."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 class _Counted:

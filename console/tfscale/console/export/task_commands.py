@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
+from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
+from tfscale.console.engine.state_factory import states
+from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
+from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.task import Task
@@ -64,6 +69,9 @@ async def run_task_command(name: str, word: str, settings: Settings, connection:
         print((await connection.commands.stack(task)).text)
         return 0
     if name == "profile":
+        if not settings.yes:
+            raise UsageError(f"{RISK}, which go back to their last checkpoint: add --yes")
+        await _refuse_beside_an_old_checkpoint(task, connection)
         seconds = PROFILE_SECONDS if settings.seconds is None else settings.seconds
         return await _profile(task, seconds, connection.commands)
     if not settings.yes:
@@ -71,6 +79,15 @@ async def run_task_command(name: str, word: str, settings: Settings, connection:
             f"{name} {task} also concerns the tasks that train with it: add --yes, or use the screen, which names them"
         )
     return await _follow(connection.commands.order(name, [task]), task)
+
+
+async def _refuse_beside_an_old_checkpoint(task: Task, connection: ClusterConnection) -> None:
+    """Raise CommandError where a profile may cost more than some minutes of training."""
+    spec = connection.source.spec
+    snapshot = await SnapshotOnce(Engine(connection.source, states(spec))).run()
+    why = profile_refusal(None if snapshot is None else age_for_profile(snapshot, spec, [task]))
+    if why is not None:
+        raise CommandError(f"no profile of {task}: {why}")
 
 
 async def _profile(task: Task, seconds: float, commands: Commands) -> int:

@@ -43,6 +43,15 @@ class ReportedFinding:
 
 
 @dataclass(slots=True)
+class _Minute:
+    """Seconds that were lost in a minute, between `begin` and `end`, Unix seconds."""
+
+    begin: float
+    end: float = 0.0
+    lost: float = 0.0
+
+
+@dataclass(slots=True)
 class _Entry:
     worst: Diagnosis
     cost: float
@@ -50,28 +59,34 @@ class _Entry:
     last: Diagnosis
     told_at: float
     """Time of the evaluation that has `last`, Unix seconds."""
-    lost_by_minute: dict[float, float] = field(default_factory=dict)
-    """Seconds lost by the begin of the minute: the present minute, and the worst so far."""
-    lost: float = 0.0
-    worst_at: float | None = None
-    worst_lost: float = 0.0
+    minutes: dict[float, _Minute] = field(default_factory=dict)
+    """Minutes in which something was lost, by their begin."""
 
     def lose(self, begin: float, end: float, share: float) -> None:
         """Take in that this share of the time from `begin` to `end`, Unix seconds, was lost."""
         while begin < end and share > 0:
-            minute = begin // _MINUTE * _MINUTE
-            until = min(end, minute + _MINUTE)
-            seconds = share * (until - begin)
-            self.lost += seconds
-            self.lost_by_minute = {minute: self.lost_by_minute.get(minute, 0.0) + seconds}
-            if self.lost_by_minute[minute] > self.worst_lost:
-                self.worst_at, self.worst_lost = minute, self.lost_by_minute[minute]
+            start = begin // _MINUTE * _MINUTE
+            until = min(end, start + _MINUTE)
+            minute = self.minutes.setdefault(start, _Minute(begin))
+            minute.end, minute.lost = until, minute.lost + share * (until - begin)
             begin = until
+
+    def give_back(self, since: float) -> None:
+        """Take back what was lost after `since`, Unix seconds, because another finding is charged with it."""
+        for start, minute in list(self.minutes.items()):
+            if minute.begin >= since:
+                del self.minutes[start]
+            elif minute.end > since:
+                minute.lost *= (since - minute.begin) / (minute.end - minute.begin)
+                minute.end = since
 
     def reported(self) -> ReportedFinding:
         ended = self.last.end is not None
         reported = replace(self.last, severity=self.worst.severity) if ended else self.worst
-        return ReportedFinding(reported, (reported.subject,), self.lost, self.worst_at, self.worst_lost / _MINUTE)
+        worst_at = max(self.minutes, key=lambda start: self.minutes[start].lost, default=None)
+        worst_lost = 0.0 if worst_at is None else self.minutes[worst_at].lost
+        lost = sum(minute.lost for minute in self.minutes.values())
+        return ReportedFinding(reported, (reported.subject,), lost, worst_at, worst_lost / _MINUTE)
 
 
 @dataclass(slots=True)
@@ -97,7 +112,9 @@ class FindingLedger:
             if entry is None:
                 # It is noticed some time after it began.
                 entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis, at)
-                entry.lose(min(self._begin_of_charge(diagnosis), at), at, share)
+                begin = min(self._begin_of_charge(diagnosis), at)
+                entry.lose(begin, at, share)
+                self._explain(diagnosis, begin)
             else:
                 entry.lose(min(watched, self._begin_again(entry, diagnosis, watched)), at, share)
                 if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
@@ -114,6 +131,14 @@ class FindingLedger:
             if self._entries.pop(_key(stillness), None) is not None:
                 self._stood_until = min(self._stood_until, stillness.begin)
         return [diagnosis for diagnosis in diagnoses if diagnosis not in continued]
+
+    def _explain(self, diagnosis: Diagnosis, begin: float) -> None:
+        """Charge a new finding alone, from `begin` on: a kind that yields to it is another name of the same loss."""
+        for (kind, subject, since), entry in list(self._entries.items()):
+            if diagnosis.kind in kind_of(entry.last).yields_to and kind_of(entry.last).charges is Charge.SHARE:
+                entry.give_back(begin)
+                if not entry.minutes:
+                    del self._entries[kind, subject, since]
 
     def _begin_of_charge(self, diagnosis: Diagnosis) -> float:
         """Return the time from which on a new diagnosis is charged, Unix seconds."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
-from tfscale.console.analysis.finding_kinds import Charge, FindingKind, kind_of
+from tfscale.console.analysis.finding_kinds import Charge, FindingKind, Group, kind_of
 from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.report.finding_ledger import ReportedFinding
@@ -35,7 +35,7 @@ def verdict(group: RunGroup) -> str:
     """Return the sentence about one run."""
     total = sum(group.spent.values()) or group.end - group.begin
     productive = f", {group.spent.get(PRODUCTIVE, 0.0) / total:.0%} productive" if group.spent and total else ""
-    costs = [*_costs(group), *_buckets(group, total)]
+    costs = [*_costs(group), *_buckets(_unexplained(group), total)]
     rest = "; ".join(costs) if costs else "nothing else cost it time worth a word"
     return f"{length(total)}{productive}; {rest}"
 
@@ -91,8 +91,22 @@ def _price(group: RunGroup, seconds: float) -> str:
     return f" ({price})" if price else ""
 
 
-def _buckets(group: RunGroup, total: float) -> Iterator[str]:
+def _unexplained(group: RunGroup) -> Mapping[str, float]:
+    """Return the buckets without what findings of the pace are charged with beyond the bucket of stragglers.
+
+    Goodput counts a step's wait for data as input, also where one worker's data come late; the cost of this straggler
+    includes it.
+    """
+    charged = sum(finding.lost for finding in group.findings if kind_of(finding.diagnosis).group is Group.PACE)
+    twice, spent = max(0.0, charged - group.spent.get("stragglers", 0.0)), dict(group.spent)
+    for bucket in ("input", "unknown"):
+        taken = min(twice, spent.get(bucket, 0.0))
+        spent[bucket], twice = spent.get(bucket, 0.0) - taken, twice - taken
+    return spent
+
+
+def _buckets(spent: Mapping[str, float], total: float) -> Iterator[str]:
     """Yield the other buckets with much of the time, the largest first."""
-    for bucket, seconds in sorted(group.spent.items(), key=lambda item: -item[1]):
+    for bucket, seconds in sorted(spent.items(), key=lambda item: -item[1]):
         if bucket in _BUCKETS and seconds >= _NAMED * total:
             yield f"{_BUCKETS[bucket]} took {length(seconds)}"

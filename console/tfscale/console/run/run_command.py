@@ -19,7 +19,8 @@ from tfscale.console.sources.cluster_finder import cluster_of
 from tfscale.console.sources.source_factory import connect_to
 from tfscale.console.tui.launch import check_terminal, run_screens
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.log_clues import EXPLAINED, find_clue
+from tfscale.core.failure.clues import find_clue
+from tfscale.core.log_clues import EXPLAINED
 from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def _failure(view: TaskView) -> str:
     """Return a task's failure, with the reason from its log if any, and the path of the log."""
     assert view.status is not None
     end, log = view.status.exit, view.description.log_path if view.description else "on its host"
-    clue = find_clue(end.log) if end else None
+    clue = find_clue(end.log, end.code, end.signal) if end else None
     # A program that was not started has a reason; another one has a clue at most.
     why = view.status.reason if view.status.pid is None else clue.line.removeprefix(EXPLAINED) if clue else ""
     how = f"{view.task} {exit_phrase(end)}{': ' if why else ''}{why}"

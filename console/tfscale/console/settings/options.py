@@ -123,9 +123,11 @@ _OUTPUT = _of("out", "format", "only", "rotate", "keep")
 ON_CLUSTER = _of("cluster", "agent", "insecure", "ca", "certificate", "key") | _LOG
 """Options of a command that asks agents."""
 DOCTOR = _of("json", "bandwidth") | ON_CLUSTER
-PROFILE = {
-    "seconds": replace(OPTIONS["seconds"], help=f"length of the profile in seconds ({PROFILE_SECONDS:g})")
-} | ON_CLUSTER
+PROFILE = (
+    {"seconds": replace(OPTIONS["seconds"], help=f"length of the profile in seconds ({PROFILE_SECONDS:g})")}
+    | _of("yes")
+    | ON_CLUSTER
+)
 ORDER = _of("yes") | ON_CLUSTER
 RESTART = _of("without") | ORDER
 EXPORT = _OUTPUT | _END | _LOG

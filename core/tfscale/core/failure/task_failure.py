@@ -9,7 +9,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfscale.core.log_clues import PEER, Clue, find_clue
+from tfscale.core.failure.clues import Clue, find_clue
+from tfscale.core.failure.failure_kinds import EXCEPTION, LAST_WORDS, OF_NETWORK, PEER
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
@@ -20,6 +21,8 @@ CLOCK_DOUBT = 2.0
 """Seconds by which different clocks, and TensorFlow's own reaction, can reverse the order of two exits."""
 PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals by which no task dies because of another's death."""
+_AFTER_A_PEER = frozenset({PEER, EXCEPTION, LAST_WORDS, *OF_NETWORK})
+"""Kinds of clues that a task may leave because a peer's death ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Failure:
     @property
     def primary(self) -> bool:
         """True for a death that no peer's death causes (TensorFlow aborts the peers with exit 1 or SIGABRT)."""
-        return self.signal in PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
+        return self.signal in PRIMARY or (self.clue is not None and self.clue.kind not in _AFTER_A_PEER)
 
     @property
     def followed(self) -> bool:
@@ -67,7 +70,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
     when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
-    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log))
+    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log, *how))
 
 
 def culprit(failures: Sequence[Failure]) -> Failure:

@@ -17,7 +17,9 @@ class ProbeState(TextEnum):
     ABSENT = "absent"
     """State of a task whose processes have no probe; the message says why."""
     EXPECTED = "expected"
-    """State of a task that has loaded no TensorFlow so far, and so no probe; from ten seconds after its start."""
+    """State of a task that has imported no TensorFlow so far, and so no probe; the message names its command."""
+    LOADED = "loaded"
+    """State of a task that imports or has imported TensorFlow, and has reported no training; the message says which."""
 
 
 class ActivityKind(TextEnum):
@@ -90,6 +92,12 @@ class ProbeStatus:
 
     That Python stands still while the stores of the input are full. Calls that overlap may take longer together than
     the step. None where the program has threads or processes of its own, which may fill a store that is not seen.
+    """
+    compiled_stamps: bool | None = None
+    """True where stamps in graphs are ops of the library that is built when tfscale is installed.
+
+    False where they are TensorFlow's own ops, since that library could not be built or loaded: the same phases, for
+    more of the step's time. None as long as no graph has stamps.
     """
 
 

@@ -15,6 +15,7 @@ from tfscale.core.records.host_sample import HostSample, TaskUsage
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.text import elapsed
 
 View = Callable[..., ObservedTask]
 Make = Callable[[int], Diagnostician]
@@ -56,6 +57,8 @@ def test_a_cluster_whose_tasks_have_ended_has_ended_though_its_servers_run(
 
 def test_what_cannot_be_measured_and_who_is_not_heard_is_neither_starting_nor_training(view: View) -> None:
     assert judge(view("worker:0", probe=ProbeStatus(ProbeState.DISABLED))).kind is Condition.UNMEASURED
+    gave_up = [view("worker:0", progressed=50.0, probe=ProbeStatus(ProbeState.DISABLED)), view("worker:1")]
+    assert judge(*gave_up).kind is Condition.UNMEASURED
     assert judge(view("worker:0", progressed=99.0, heard=90.0)).kind is Condition.UNKNOWN
     assert judge(view("worker:0", up=False)).kind is Condition.UNKNOWN
 
@@ -183,7 +186,8 @@ def test_while_tasks_start_their_full_processors_are_no_finding(diagnostician: M
         for index in range(3):
             observer.observe(f"worker:{index}", frame(float(at), host=busy))
         found = observer.diagnose(float(at))
-        assert found.diagnoses == () and found.headline == "3 tasks running, waiting for the first step"
+        assert found.diagnoses == ()
+        assert found.headline == f"starting for {elapsed(at)}: worker:0, worker:1 and worker:2 prepare their training"
 
 
 def test_once_a_stillness_is_an_event_no_limit_of_before_is_open(

@@ -11,6 +11,7 @@ from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.seats import SeatWatch
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
@@ -27,7 +28,7 @@ class Network:
     """Workers whose agents greet all others; from second 1010 on some hosts do not reach some others."""
 
     def __init__(self, spec: ClusterSpec, make_frame: MakeFrame, deaf: Collection[tuple[int, int]]) -> None:
-        self.watch = SilenceWatch(spec)
+        self.watch = SilenceWatch(spec, SeatWatch(spec))
         self.tasks = {str(task): ObservedTask(task, up=True, since=0.0) for task in spec.tasks}
         self._frame, self._deaf = make_frame, deaf
         self.mute: set[int] = set()

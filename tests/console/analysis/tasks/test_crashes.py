@@ -2,9 +2,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tfscale.console.analysis.first_steps import about_crash
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.core.failure.task_failure import SETTLE
+from tfscale.core.failure.uncaught_exception import HEADER
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import clock
@@ -65,6 +67,15 @@ def test_once_all_have_ended_no_report_is_missing(view: View, died: Died) -> Non
 def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
     (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=2))}, 100.5)
     assert crash.sentence.startswith("worker:0 exited 2 at ")
+
+
+def test_a_restart_that_agents_have_announced_is_told_and_not_advised(view: View, died: Died) -> None:
+    soon = died(100.0, code=1, restart_at=105.0, reason="restart 2 of 10 within 1 h")
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=soon)}, 100.5)
+    assert crash.sentence.endswith(f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)")
+    assert about_crash(crash) == "read the end of its log"
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5)
+    assert about_crash(crash) == "read the end of its log; then restart"
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
@@ -159,7 +170,9 @@ def test_whose_log_tells_of_another_death_is_not_the_culprit_though_its_clock_sa
 ) -> None:
     followed = view("worker:0", status=with_log(died(100.0, code=1), PEER))
     (crash,) = diagnose(
-        CrashWatch(), followed, view("worker:2", status=with_log(died(109.0, code=1), "ValueError: no such file"))
+        CrashWatch(),
+        followed,
+        view("worker:2", status=with_log(died(109.0, code=1), HEADER, "ValueError: no such file")),
     )
     assert crash.subject == "worker:2"
     assert ": ValueError: no such file; worker:0 exited 1" in crash.sentence
@@ -204,7 +217,7 @@ def test_a_time_out_of_contact_explains_who_failed_for_it(view: View, died: Died
 
 
 def test_who_names_a_failed_task_belongs_to_its_failure_however_late(view: View, died: Died) -> None:
-    first = view("worker:1", status=with_log(died(100.0, code=1), "KeyError: 'label'"))
+    first = view("worker:1", status=with_log(died(100.0, code=1), HEADER, "KeyError: 'label'"))
     late = view("worker:0", status=with_log(died(125.0, code=1), PEER.replace("task:2", "task:1")))
     (crash,) = diagnose(CrashWatch(), first, late, now=130.0)
     assert crash.subject == "worker:1" and "worker:0 exited 1, 25 s later, because its peer was gone" in crash.sentence
@@ -220,7 +233,7 @@ def test_nobody_fails_for_a_moment_out_of_contact(view: View, died: Died) -> Non
 def test_who_fails_for_a_reason_of_its_own_is_nobodys_victim(view: View, died: Died) -> None:
     views = [
         view("worker:0", status=with_log(died(100.0, code=1), "OSError: [Errno 28] No space left on device")),
-        view("worker:1", status=with_log(died(103.0, code=1), "KeyError: 'label'")),
+        view("worker:1", status=with_log(died(103.0, code=1), HEADER, "KeyError: 'label'")),
         view("worker:2", status=with_log(died(103.0, code=1), PEER)),
     ]
     (crash,) = diagnose(CrashWatch(), *views)
@@ -240,7 +253,7 @@ def test_a_crash_of_whom_nothing_is_known_but_that_it_followed_is_still_told(vie
 def test_tasks_that_fail_alike_share_the_reason_and_are_not_each_others_victims(
     line: str, view: View, died: Died
 ) -> None:
-    ends = [replace(died(at, code=1), exit=Exit(1, None, at, log=(line,))) for at in (100.0, 100.01)]
+    ends = [replace(died(at, code=1), exit=Exit(1, None, at, log=(HEADER, line))) for at in (100.0, 100.01)]
     views = [view(f"worker:{index}", status=status) for index, status in enumerate(ends)]
     (crash,) = diagnose(CrashWatch(), *views)
     assert crash.subject == "cluster" and crash.sentence.startswith("both tasks failed alike at ")

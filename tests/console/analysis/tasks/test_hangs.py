@@ -106,6 +106,20 @@ def test_from_ten_seconds_on_it_is_an_event_that_names_who_is_waited_for(view: V
     )
 
 
+def test_a_process_at_work_is_not_stuck_for_ten_minutes(view: View) -> None:
+    (still,) = of_any_kind(pair(view, cores=1.4))
+    assert (still.kind, still.subject, still.severity) == ("still", "worker:1", "warning")
+    assert still.sentence.endswith("in which worker:0 waits; its process is at work (1.4 cores)")
+    (hang,) = of_any_kind([replace(each, at=631.0) for each in pair(view, cores=1.4)])
+    assert hang.kind == "hang" and hang.sentence.startswith("worker:1 has made no step for 10 min (since ")
+
+
+@pytest.mark.parametrize(("idle_since", "kind"), [(93.0, "still"), (89.0, "hang")])
+def test_a_moment_without_cpu_does_not_end_the_work_of_a_process(view: View, idle_since: float, kind: str) -> None:
+    (found,) = of_any_kind(pair(view, cores=0.0, idle_since=idle_since))
+    assert found.kind == kind
+
+
 def test_a_process_that_a_signal_has_stopped_need_not_be_waited_for_a_minute(view: View) -> None:
     (hang,) = of_any_kind([replace(each, at=41.0) for each in pair(view, stopped=True)])
     assert (hang.kind, hang.subject, hang.severity) == ("hang", "worker:1", "critical")
@@ -127,7 +141,12 @@ def test_a_steps_own_length_and_pauses_that_come_again_are_no_events(view: View)
 def test_a_program_at_its_own_work_has_a_minute_before_it_is_an_event(view: View) -> None:
     both = [view(f"worker:{index}", progressed=30.0, at=50.0, cores=1.0) for index in range(2)]
     assert of_any_kind(both) == [] and of_any_kind(both[:1]) == []
-    assert [each.kind for each in of_any_kind([replace(each, at=91.0) for each in both])] == ["hang"]
+    (still,) = of_any_kind([replace(each, at=91.0) for each in both])
+    assert (still.kind, still.severity) == ("still", "warning")
+    assert still.sentence.endswith(
+        "nobody is inside the all-reduce; worker:0 and worker:1 are at work (1.0 and 1.0 cores)"
+    )
+    assert [each.kind for each in of_any_kind([replace(each, at=631.0) for each in both])] == ["hang"]
     assert [each.kind for each in of_any_kind([replace(each, cores=0.0) for each in both])] == ["still"]
     inside = Collective(11, 10)
     assert [each.kind for each in of_any_kind([replace(each, collective=inside) for each in both])] == ["still"]

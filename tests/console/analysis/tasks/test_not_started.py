@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tfscale.console.analysis.observed.observed_task import ObservedTask
@@ -31,6 +32,16 @@ def test_nobody_is_named_early_or_once_there_was_a_step_or_when_nobody_waits(vie
     assert not_started([view("worker:0", progressed=20.0), missing], now=100.0) == []
     assert not_started([view("worker:0", probe=None), missing], now=100.0) == []
     assert not_started([view("worker:0"), view("worker:1")], now=100.0) == []
+
+
+def test_a_process_at_work_is_not_missing_for_ten_minutes(view: View) -> None:
+    joined, imports = view("worker:0"), view("worker:1", probe=None, cores=0.9)
+    assert not_started([joined, imports], now=100.0) == []
+    assert not_started([joined, replace(imports, cores=0.0, idle_since=91.0)], now=100.0) == []
+    (late,) = not_started([joined, replace(imports, cores=0.0, idle_since=80.0)], now=100.0)
+    assert late.subject == "worker:1"
+    (late,) = not_started([joined, replace(imports, at=601.0)], now=601.0)
+    assert late.subject == "worker:1"
 
 
 def test_a_parameter_server_joins_by_running_and_an_evaluator_need_not(view: View) -> None:

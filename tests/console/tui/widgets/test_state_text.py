@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from simulated_runs import simulated
 from tfscale.console.engine.events import SecondPassed
@@ -42,6 +44,15 @@ def test_the_row_of_the_task_that_is_waited_for_is_flagged(
     assert state in state_text(views["worker:1"], GLYPHS)[0]
     assert flag_text(views["worker:1"], snapshot.at, GLYPHS) == (f"{Appearance().sign(severity)} {flag}", severity)
     assert flag_text(views["worker:0"], snapshot.at, GLYPHS)[0] == ""
+
+
+@pytest.mark.parametrize("fault", ["worker:1=1.4x@5s", "worker:1=40ms,input@5s", "worker:1=20ms,host@5s"])
+def test_the_flag_of_a_straggler_has_the_number_of_its_sentence(fault: str) -> None:
+    snapshot = after(40, fault)
+    (view,) = [view for view in snapshot.tasks if view.diagnoses]
+    number = re.search(r"\(([\d.,]+)x\)", snapshot.findings.headline)
+    flag = flag_text(view, snapshot.at, GLYPHS)[0]
+    assert number is not None and f" {GLYPHS.times}{number[1]} " in flag, (flag, snapshot.findings.headline)
 
 
 def test_the_figures_of_a_cluster_that_stands_still_are_zero_or_gone() -> None:

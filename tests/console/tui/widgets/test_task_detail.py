@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import fakes
 import pytest
+from simulated_runs import simulated
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.state_factory import states
+from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
 from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
@@ -39,6 +43,14 @@ def lines(snapshot: object) -> list[str]:
     return [line.plain for line in detail.lines(120)]
 
 
+def test_a_task_that_has_ended_tells_its_newest_step() -> None:
+    state = states(simulated_spec(2))()
+    for event in simulated(30, 2, "worker:1=kill@20s"):
+        state.fold(event)
+    step = next(line for line in lines(state.snapshot(fakes.NOW + 30)) if line.startswith("step "))
+    assert re.fullmatch(r"step +the newest is 1\d\d; its parts are not known", step), step
+
+
 @pytest.mark.parametrize(
     ("disk", "told"),
     [
@@ -55,6 +67,17 @@ def test_a_task_tells_what_its_disk_moves_where_that_is_known(disk: Disk | None,
     events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
     shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
     assert [line for line in shown if line.startswith("disk")] == told
+
+
+@pytest.mark.parametrize(("compiled", "is_told"), [(True, False), (False, True), (None, False)])
+def test_a_task_whose_stamps_are_no_ops_of_the_compiled_library_says_so(compiled: bool | None, is_told: bool) -> None:
+    frame = fakes.frame(FIRST)
+    assert frame.probe is not None
+    frame = replace(frame, probe=replace(frame.probe, compiled_stamps=compiled))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
+    told = "stamps     TensorFlow's own ops: the compiled library could not be built or loaded"
+    assert [line for line in shown if line.startswith("stamps")] == [told] * is_told
 
 
 @pytest.mark.parametrize(("after", "is_told"), [(8.4, True), (-1.0, False), (None, False)])

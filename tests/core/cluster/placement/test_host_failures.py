@@ -25,6 +25,10 @@ def test_older_failures_do_not_count_nor_those_of_others() -> None:
     assert failing(0.0, 50.0, 99.0).why_cordoned("a", POLICY) == ""
 
 
+def test_failures_that_a_wrong_clock_dated_do_not_count() -> None:
+    assert failing(1e9, 1e9 + 1, 5.0).why_cordoned("b", POLICY) == ""
+
+
 def test_a_host_that_is_uncordoned_begins_anew() -> None:
     assert failing(0.0, 1.0, 2.0).without("b").after("b", 3.0, POLICY).why_cordoned("b", POLICY) == ""
 

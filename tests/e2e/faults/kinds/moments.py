@@ -12,7 +12,7 @@ import psutil
 
 from faults import orders
 from faults.fault import RUNS, Expectation, Fault, Setup, Unexpected
-from faults.kinds.signals import SIGNALS, W0, send, then_agent
+from faults.kinds.signals import FROM_TERMINAL, SIGNALS, W0, send, then_agent
 from faults.trial import Trial, is_alive
 
 _PARTIES = {
@@ -50,7 +50,7 @@ def _next_agent(trial: Trial, name: str) -> None:
     if name == "STOP":
         time.sleep(1)
         trial.signal("agent", W0, Signals.SIGCONT)
-    elif name != "CONT":
+    elif name not in ("CONT", "USR1"):
         trial.agents[W0].wait(60)
         time.sleep(0.5)
         trial.start_agent(W0)
@@ -76,14 +76,18 @@ def _starting_task(trial: Trial) -> int | None:
 
 def _start(party: str, name: str) -> Expectation:
     """Return what must be so after a signal to a party of a task that starts."""
-    if party == "agent" and name in ("TERM", "INT"):
+    if party == "agent" and (name == "TERM" or name in FROM_TERMINAL):
         return Expectation("agent and task end, and the next agent starts cold", {W0: RUNS}, is_new=(W0,))
+    if party == "agent" and name == "USR1":
+        return Expectation("the task gets it as soon as it runs, and ends by it", {W0: "^exited SIGUSR1"})
     if party == "agent" or name == "CONT":
         return Expectation("one task runs", {W0: RUNS}, is_new=(W0,))
     if party == "shim" and name == "STOP":
         return Expectation("it is told", {W0: "^(starting|running)"}, log={W0: "stopped"}, within=60)
     if party == "shim":
-        is_order = name in ("TERM", "INT")
+        if name in ("USR1", *FROM_TERMINAL):
+            return Expectation("nothing, or the shim is not ready and the task is lost", {W0: "^(lost|running)"})
+        is_order = name == "TERM"
         words = "the task ends, and no process is left" if is_order else "the task is lost, and no process is left"
         return Expectation(words, {W0: "^(lost|exited)" if is_order else "^lost"})
     if name == "STOP":
@@ -111,7 +115,7 @@ def _stopping(party: str, name: str) -> Callable[[Trial], str]:
         asking.start()
         trial.until_state("^stopping", 10)
         trial.signal(party, W0, Signals[f"SIG{name}"])
-        if party == "agent":
+        if party == "agent" and name not in FROM_TERMINAL:
             _next_agent(trial, name)
         asking.join(40)
         return f"the order's answer: {last[0][:80]}"
@@ -121,15 +125,17 @@ def _stopping(party: str, name: str) -> Callable[[Trial], str]:
 
 def _stop(party: str, name: str) -> tuple[str, str]:
     """Return what must be so after a signal to a party of a task that is being stopped, and the task's state."""
-    is_order, is_nothing = name in ("TERM", "INT"), name in ("STOP", "CONT")
+    is_order, is_nothing = name == "TERM", name in ("STOP", "CONT")
     if party == "agent" and is_order:
         return "agent and task end; the next agent starts cold", RUNS
+    if party == "agent" and name in ("USR1", *FROM_TERMINAL):
+        return "the task gets it, and ends by it", rf"^exited (SIG{name}{'|1$' * (name == 'INT')})"
+    if party == "shim" and name in ("USR1", *FROM_TERMINAL):
+        return "the task ends once", "^exited 143"
     if party == "agent" and not is_nothing:
         return "the task ends, as the next agent tells", "^exited 143"
     if party == "shim" and name == "STOP":
         return "the shim is continued, and the task ends", "^exited 143"
-    if party == "shim" and name == "INT":
-        return "the shim kills the task", "^exited SIGKILL"
     if party == "shim" and not (is_order or is_nothing):
         return "the task is lost, and killed", "^lost"
     if party == "task" and name == "STOP":
@@ -158,15 +164,16 @@ ENDED = Setup(variables={"LAST": "20"}, ready="^exited 0")
 
 
 def _row_of_end(party: str, name: str) -> Fault:
-    is_order = party == "agent" and name in ("TERM", "INT")
+    is_order = party == "agent" and (name == "TERM" or name in FROM_TERMINAL)
+    is_told_by_next = party == "agent" and name != "USR1"
     tells = "the agent tells the end, and starts nothing"
     expected = Expectation(
-        "the agent ends with 0" if is_order else tells.replace("the agent", "the next agent", party == "agent"),
+        "the agent ends with 0" if is_order else tells.replace("the agent", "the next agent", is_told_by_next),
         states={} if is_order else {W0: "^exited 0"},
         agents={W0: "^0$"} if is_order else {},
         most_lost=0,
     )
-    act = then_agent(party, name) if party == "agent" and not is_order else send(party, name)
+    act = then_agent(party, name) if is_told_by_next and not is_order else send(party, name)
     return Fault(f"ended: {name} to {party}", f"SIG{name} to {_PARTIES[party]} of a finished run", expected, act, ENDED)
 
 

@@ -10,6 +10,8 @@ from faults.fault import RUNS, Expectation, Fault, Setup
 from faults.trial import Trial
 
 SIGNALS = ("TERM", "KILL", "STOP", "CONT", "HUP", "INT", "USR1", "QUIT", "SEGV")
+FROM_TERMINAL = ("HUP", "INT", "QUIT")
+"""Signals that an agent passes on, and after which it leaves with its task."""
 W0, W1 = "worker:0", "worker:1"
 SAME = Expectation("nothing: the task runs on", states={W0: RUNS}, lives=(W0,), most_lost=0)
 
@@ -44,9 +46,11 @@ def _lost(words: str) -> Expectation:
 
 
 def _of_agent(name: str) -> tuple[Expectation, Callable[[Trial], None]]:
-    if name in ("TERM", "INT"):
+    if name == "TERM" or name in FROM_TERMINAL:
         ended = Expectation("agent and task end in order", agents={W0: "^0$"})
         return ended, send("agent", name)
+    if name == "USR1":
+        return _exited("SIGUSR1", "the task gets it, and ends by it"), send("agent", name)
     if name == "CONT":
         return SAME, send("agent", name)
     adopted = Expectation(
@@ -65,9 +69,7 @@ def _of_agent(name: str) -> tuple[Expectation, Callable[[Trial], None]]:
 def _of_shim(name: str) -> tuple[Expectation, Callable[[Trial], None]]:
     if name == "TERM":
         return _exited("143", "the shim ends the task in order"), send("shim", name)
-    if name == "INT":
-        return _exited("SIGKILL", "the shim kills the task"), send("shim", name)
-    if name == "CONT":
+    if name in ("CONT", "USR1", *FROM_TERMINAL):
         return SAME, send("shim", name)
     if name == "STOP":
         told = Expectation(

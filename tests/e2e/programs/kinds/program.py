@@ -88,7 +88,8 @@ def learn(network: Any, optimizer: Any, x: Any, y: Any) -> Any:
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((network(x, training=True) - y) ** 2)
     gradients = tape.gradient(loss, network.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
+    # AutoGraph of TensorFlow 2.12 knows no `strict`.
+    optimizer.apply_gradients(zip(gradients, network.trainable_variables))  # noqa: B905
     return loss
 
 

@@ -69,11 +69,11 @@ class LocalCluster:
         """Return a task whose agent ended with an error, or a server that ended before its chief; else None."""
         for task, agent in self.agents.items():
             status = agent.poll()
-            if status or (status == 0 and task not in self.ending and not self._has_ended(self.ending[0])):
+            if status or (status == 0 and task not in self.ending and not self.has_ended(self.ending[0])):
                 return task
         return None
 
-    def _has_ended(self, task: Task) -> bool:
+    def has_ended(self, task: Task) -> bool:
         """Return whether the shim of a task has written down its end."""
         try:
             return b'"ended"' in TaskFiles(self.logs, task).shim_state.read_bytes()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.text import signal_name
 from tfscale.trainer.launch.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.launch.plan import Plan
 from tfscale.trainer.launch.result import describe, read_result
@@ -139,7 +139,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
         print(reasons[-1], file=sys.stderr)
         return int(status)
     errors = [line for line in lines if _ERROR.match(line)]
-    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status)}"
+    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status, cluster.has_ended(task))}"
     if errors and was_said:
         print(why, file=sys.stderr)
     else:
@@ -148,14 +148,11 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
     return FAILED
 
 
-def _ended(status: int | None) -> str:
-    """Return the exit status of a task from its agent's: 128 + n for a task killed by signal n.
-
-    That of an agent which was killed itself is below 0.
-    """
-    of_task = {128 + number: f"killed by {number.name}" for number in signal.Signals}
-    of_agent = {-number: f"its agent was killed by {number.name}" for number in signal.Signals}
-    return (of_task | of_agent).get(status or 0, f"exit status {status}")
+def _ended(status: int | None, has_task_ended: bool) -> str:
+    """Return the end of a task from its agent's status: an agent ends by the signal that has ended its task."""
+    if status is None or status >= 0:
+        return f"exit status {status}"
+    return f"{'' if has_task_ended else 'its agent was '}killed by {signal_name(-status)}"
 
 
 def _text(log: bytes) -> str:

@@ -27,6 +27,7 @@ from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
+from tfscale.trainer.probe.process import presence
 from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.process.clock import ClockWatch
@@ -101,6 +102,7 @@ class Probe:
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
         atexit.register(self._end_untrained)
+        presence.show()
         with self.recorder.switch.own_work():
             tensorflow_hooks.install(
                 self._patches, self.recorder, self._activities, self._called_python, self._strategy_made
@@ -145,7 +147,7 @@ class Probe:
             self._sinks += [make() for make in self._makers]
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
-            atexit.register(self._finish, self._thread)
+            atexit.register(self._finish)
             before_sudden_end(self._deliver, _HURRY_SECONDS)
 
     def fail(self, error: Exception) -> None:
@@ -198,6 +200,13 @@ class Probe:
         self.start()
 
     def _watch(self) -> None:
+        try:
+            self._read_until_stopped()
+        except BaseException as ended:  # by the script, as with PyThreadState_SetAsyncExc
+            self.fail(RuntimeError(f"its thread was ended by {ended!r}"))
+            self._report(math.inf)
+
+    def _read_until_stopped(self) -> None:
         while not self._stop.wait(until_offset(time.time(), self.read_offset, self.period)):
             if self._reading.locked():
                 # Another thread pauses the probe, or reads everything; the next read has what is left.
@@ -217,9 +226,9 @@ class Probe:
         """Report a script that ends without a step for a known reason, before the probe's thread was started."""
         if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
             note(sentence)
-            self.start()
-            assert self._thread is not None
-            self._finish(self._thread)
+            # Python 3.12 and newer start no thread at their end.
+            self._sinks += [make() for make in self._makers]
+            self._finish()
 
     def _disown(self) -> None:
         """Report nothing from a forked child: it has the rows, but thread and connection are its parent's.
@@ -235,9 +244,11 @@ class Probe:
         for sink in self._sinks:
             sink.settle(_HURRY_SECONDS)
 
-    def _finish(self, thread: threading.Thread) -> None:
+    def _finish(self) -> None:
+        presence.hide()
         self._stop.set()
-        thread.join(1.0)
+        if self._thread is not None:
+            self._thread.join(1.0)
         self.flush()
         if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
             self.report_note(sentence)
@@ -296,6 +307,7 @@ class Probe:
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:
             self._status = replace(self._status, devices=seen_devices())
+        buffer = self.recorder.graphs.buffer
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.compiled.are_seen,
@@ -304,6 +316,7 @@ class Probe:
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
+            compiled_stamps=buffer.is_compiled if buffer else None,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
         )

@@ -22,7 +22,7 @@ IN_A_WORD: Mapping[str, str] = {
     DEVICE: "with a slow GPU",
 }
 """Words that follow the name of a worker whose slowness had this cause."""
-_MOST_CLAUSES = 2
+_MOST_CLAUSES = 4
 """Causes that a sentence tells, at most."""
 
 
@@ -40,8 +40,15 @@ def with_causes(stragglers: Sequence[Diagnosis], causes: Sequence[Cause], now: f
         sentence += f" {TWO_KINDS.capitalize()}?"
     else:
         sentence += _likely(subjects, causes)
+    kinds = dict(zip(subjects, (cause.kind for cause in causes), strict=True))
+    # In the order of `together`; of an unknown cause the phase has to do.
+    phases = {each.subject: str(each.evidence.get("phase", "")) for each in stragglers}
+    reasons = tuple(
+        phases[name] if kinds[name] == UNKNOWN else kinds[name] for name in newest.together if name in kinds
+    )
+    all_of = {"reasons": reasons} if len(set(reasons)) > 1 and len(reasons) == len(newest.together) else {}
     return [
-        replace(each, sentence=sentence, evidence={**each.evidence, "cause": cause.kind, **cause.evidence})
+        replace(each, sentence=sentence, evidence={**each.evidence, "cause": cause.kind, **all_of, **cause.evidence})
         for each, cause in zip(stragglers, causes, strict=True)
     ]
 

@@ -86,6 +86,8 @@ class ConditionWatch:
         if not trained:
             self._usual = self._resumed = None
             return ClusterCondition(_before_the_first_step(meeting, now))
+        if _are_unmeasured(trained):
+            return ClusterCondition(Condition.UNMEASURED)
         quiet = _quiet(trained, now)
         if quiet is None:
             return ClusterCondition(Condition.UNKNOWN)
@@ -124,10 +126,12 @@ def _leading(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
 def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condition:
     if meeting and all(task.is_silent(now) for task in meeting):
         return Condition.UNKNOWN
-    probes = [task.probe.state for task in meeting if task.probe and task.running]
-    if probes and all(state in (ProbeState.DISABLED, ProbeState.ABSENT) for state in probes):
-        return Condition.UNMEASURED
-    return Condition.STARTING
+    return Condition.UNMEASURED if _are_unmeasured(meeting) else Condition.STARTING
+
+
+def _are_unmeasured(tasks: Sequence[ObservedTask]) -> bool:
+    probes = [task.probe.state for task in tasks if task.probe and task.running]
+    return bool(probes) and all(state in (ProbeState.DISABLED, ProbeState.ABSENT) for state in probes)
 
 
 def _quiet(trained: Sequence[ObservedTask], now: float) -> tuple[float, float] | None:

@@ -94,6 +94,9 @@ def _held(task: ObservedTask) -> Doing | None:
         return None
     if host.task.traced or host.task.frozen:
         return Doing(STOPPED, clause, "frozen" if host.task.frozen else "in a debugger")
+    if clause == host.task.stands_at and (by_cpu := _by_cpu(task.cores)).kind == AT_WORK:
+        # A place in its Python: TensorFlow's threads may compute meanwhile.
+        return Doing(AT_WORK, f"{by_cpu.clause}; {clause}", by_cpu.brief)
     return Doing(HELD, clause, "waits in the kernel" if host.task.blocked else "stands still")
 
 

@@ -181,6 +181,10 @@ def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> s
         return "who waits for whom is not known"
     if len(inside) == len(meeting):
         return f"all {plural(len(meeting), 'task')} are inside the all-reduce: look at the network between them"
+    if busy := [task for task in meeting if does[task.name].kind == AT_WORK]:
+        cores = listing([f"{task.cores or 0.0:.1f}" for task in busy])
+        names = [task.name for task in busy]
+        return f"nobody is inside the all-reduce; {listing(names)} {_verb_be(names)} at work ({cores} cores)"
     return (
         "nobody is inside the all-reduce: they are at their input or their own Python, or wait for what they share "
         "(storage, the chief's services)"
@@ -193,6 +197,10 @@ def _others(waiting: Sequence[str]) -> str:
 
 def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
+
+
+def _verb_be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _verb(names: Sequence[str], verb: str) -> str:

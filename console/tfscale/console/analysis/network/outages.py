@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_order
+from tfscale.core.failure.failure_kinds import OF_NETWORK, PEER
 from tfscale.core.failure.task_failure import CLOCK_DOUBT
-from tfscale.core.log_clues import PEER
 from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import clock, listing
 
@@ -185,4 +185,6 @@ def _ended(crash: Diagnosis) -> list[str]:
 def _is_of_network(crash: Diagnosis) -> bool:
     """Decide whether the log of the first task to end blames another task or a connection."""
     reason, line = crash.evidence.get("reason"), crash.evidence.get("line")
-    return reason == PEER or (reason == "exception" and isinstance(line, str) and bool(_OF_NETWORK.search(line)))
+    return reason in (PEER, *OF_NETWORK) or (
+        reason == "exception" and isinstance(line, str) and bool(_OF_NETWORK.search(line))
+    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.network.outages import Outages
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.seats import SeatWatch
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records.diagnosis import Diagnosis
@@ -35,7 +36,8 @@ one outage would end in several events, with more its end is told later."""
 class SilenceWatch(Detector):
     """Watch of who hears whom."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterSpec, seats: SeatWatch) -> None:
+        self._seats = seats
         speakers = host_speakers(spec)
         self._speaker = {str(task): str(speakers[address.host]) for task, address in spec.agents.items()}
         """Task whose agent answers for the host of each task."""
@@ -109,10 +111,15 @@ class SilenceWatch(Detector):
         since: dict[frozenset[str], float] = {}
         for name, (at, misses, _) in self._newest.items():
             for answer in self._heard(name).values() if misses and tasks[name].up else ():
-                if is_missed(answer, at) and answer.task in tasks and tasks[answer.task].up:
+                if is_missed(answer, at) and self._is_reached(answer, tasks):
                     pair = frozenset((self._speaker[name], answer.task))
                     since[pair] = max(answer.reached or 0.0, since.get(pair, 0.0))
         return since
+
+    def _is_reached(self, answer: Neighbour, tasks: Mapping[str, ObservedTask]) -> bool:
+        """Decide whether the console reaches the host that did not answer, and no other host that has its task now."""
+        has_moved = self._seats.has_moved(answer.task, answer.reached or 0.0)
+        return answer.task in tasks and tasks[answer.task].up and not has_moved
 
     def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
         """Return findings for the hosts that come back, the hosts that hear nobody, and the remaining pairs."""

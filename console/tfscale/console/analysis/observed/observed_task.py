@@ -32,6 +32,11 @@ IDLE_CORES = 0.05
 """Cores up to which a process without steps counts as idle: a waiting process took 0.00 to 0.02. Much more would
 include a process that reads its data slowly."""
 
+AT_REST = 10.0
+"""Seconds without CPU after which a process that has used some is no longer at work: one that computes reads a file or
+waits for a server in between. With less such a wait would be taken for the end of its work, with more a process that
+has got stuck is named later."""
+
 SILENT = 3.0
 """Seconds without a frame after which an agent counts as silent, and its task's facts as old. An agent sends a frame
 a second: with less a late frame would be a silence, with more old facts are shown as new."""
@@ -119,6 +124,19 @@ class ObservedTask:
     def is_inside(self) -> bool:
         """True while it is in a collective that it has not left."""
         return self.collective is not None and self.collective.entered > self.collective.left
+
+    @property
+    def age(self) -> float:
+        """Seconds from the start of its process to its newest frame; 0 where unknown."""
+        started = self.status.started if self.status else None
+        return 0.0 if started is None or self.at is None else max(0.0, self.at - started)
+
+    @property
+    def is_at_work(self) -> bool:
+        """True while its processes use CPU, or have used some a moment ago; False where unknown."""
+        if self.cores is None or self.at is None:
+            return False
+        return self.cores > IDLE_CORES or (self.idle_since is not None and self.at - self.idle_since < AT_REST)
 
     @property
     def is_over(self) -> bool:

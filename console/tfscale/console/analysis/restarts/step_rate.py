@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.blocks import SECOND, cut_second
-from tfscale.console.analysis.stragglers.noise import margin
+from tfscale.console.analysis.steps.noise import margin
 from tfscale.console.analysis.stragglers.straggler_rule import centre
 
 LEAST_BLOCKS = 10

@@ -86,7 +86,7 @@ class Blocks:
         self._origin: float | None = None
         """End of the first step, Unix seconds: blocks begin at whole lengths after it."""
         self._histories: list[RowHistory] = []
-        self._lag, self._level = self._series(WINDOW), self._series()
+        self._lag, self._level, self._mean_level = self._series(WINDOW), self._series(), self._series()
         self._end, self._step, self._spread = RowHistory(1), RowHistory(1), RowHistory(1)
 
     def __len__(self) -> int:
@@ -114,6 +114,14 @@ class Blocks:
     def level(self) -> Floats:
         """(N, n) medians of log r, the log of a subject's lag over the median lag of the others."""
         return self._level.rows
+
+    @property
+    def mean_level(self) -> Floats:
+        """(N, n) logs of a subject's mean lag over the median of the others' mean lags; empty where it is not kept.
+
+        A slowness in less than half of the steps shows here alone.
+        """
+        return self._mean_level.rows
 
     @property
     def step(self) -> Floats:
@@ -157,6 +165,20 @@ class Blocks:
         for history in self._histories:
             history.keep(remaining)
 
+    def take_out(self, column: int, begin: float, end: float, least: int) -> None:
+        """Take out of the levels that a subject was slow from `begin` to `end`, Unix seconds: that is no noise.
+
+        A slowness of less than `least` blocks stays. Among three, one slow subject moves the others' levels too.
+        """
+        first, stop = np.searchsorted(self.end, [begin, end], side="right")
+        if stop - first < least:
+            return
+        columns = [column] if len(self.subjects) > 3 else list(range(len(self.subjects)))
+        for rows in (self.level, self.mean_level):
+            if len(rows):
+                usual = np.median(rows[:first, columns], axis=0) if first else 0.0
+                rows[first:stop, columns] += usual - np.median(rows[first:stop, columns], axis=0)
+
     def _series(self, most: int = KEEP) -> RowHistory:
         """Return a new history with a column for each subject."""
         self._histories.append(RowHistory(len(self.subjects), most))
@@ -181,6 +203,8 @@ class Blocks:
             (self._spread, share[:, None]),
         ):
             history.append(self._carried_forward(history, np.stack([medians(columns[part]) for part in parts])))
+        mean = np.add.reduceat(lag, starts, axis=0) / np.diff([*starts, edges[-1]])[:, None]
+        self._mean_level.append(np.log(mean / others_median(mean)))
 
     @staticmethod
     def _carried_forward(history: RowHistory, rows: Floats) -> Floats:

@@ -7,8 +7,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.steps.blocks import Blocks
+from tfscale.console.analysis.stragglers.partly_slow import partly_slow
 from tfscale.console.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.console.analysis.stragglers.straggler_rule import Rule, Suspect, Verdict, judge, recovery, suspect
+from tfscale.console.analysis.stragglers.straggler_rule import (
+    Rule,
+    Suspect,
+    Verdict,
+    judge,
+    longest_burst,
+    recovery,
+    suspect,
+)
 from tfscale.core.records.diagnosis import Diagnosis
 
 
@@ -80,7 +89,9 @@ class NamedStragglers:
         period of a block looks as if one worker were slow.
         """
         self._end_recovered(blocks)
-        fresh = {blocks.subjects[verdict.column]: verdict for verdict in judge(blocks, self.rule)}
+        slow = judge(blocks, self.rule)
+        slow += partly_slow(blocks, self.rule, [verdict.column for verdict in slow])
+        fresh = {blocks.subjects[verdict.column]: verdict for verdict in slow}
         fresh = {subject: verdict for subject, verdict in fresh.items() if subject not in self._named}
         reported = self._reported(blocks, fresh, report)
         shown = {
@@ -137,7 +148,8 @@ class NamedStragglers:
         for subject, named in self._named.items():
             if subject in blocks.subjects:
                 column, verdict = blocks.subjects.index(subject), named.verdict
-                since = recovery(blocks, column, verdict.begin, verdict.length, self.rule)
+                since = recovery(blocks, column, verdict.begin, verdict.length, self.rule, verdict.in_part)
                 if since is not None:
                     self.recovered[subject] = since
+                    blocks.take_out(column, verdict.begin, since, longest_burst(blocks))
         self.drop(set(self.recovered))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
-from tfscale.console.analysis.stragglers.noise import difference, margin, spells, standard_error
+from tfscale.console.analysis.steps.noise import difference, margin, spells, standard_error
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 """Lengths of the tried windows, in blocks; fewer than 20 only where a block of one step takes longer."""
@@ -136,6 +136,8 @@ class Verdict:
     """Unix seconds of the onset; reported numbers are measured over the steps since the onset."""
     before: float | None = None
     """Seconds of a step before the onset; None without a step before it."""
+    in_part: bool = False
+    """True where it is slow in a part of its steps: the mean of its blocks decides, which medians hide."""
     began_earlier: bool = False
     """True where the subject is slow from the first block on, after earlier steps that are not known."""
 
@@ -160,13 +162,13 @@ def short_history(blocks: Blocks | None) -> ShortHistory | None:
     """Return the history of the compared subjects, None where it is long enough for a first window."""
     if blocks is None or not len(blocks):
         return ShortHistory(0.0, None)
-    if len(blocks) >= min(_lengths(blocks)):
+    if len(blocks) >= min(lengths(blocks)):
         return None
     seconds = float(blocks.end[-1]) - blocks.begin(0)
     return ShortHistory(seconds, len(blocks) if blocks.stretch > 1 else None)
 
 
-def _lengths(blocks: Blocks) -> list[int]:
+def lengths(blocks: Blocks) -> list[int]:
     """Return the lengths of the windows that are tried where a block is as long as here."""
     return [length for length in LENGTHS if length >= WINDOW / blocks.stretch]
 
@@ -174,7 +176,7 @@ def _lengths(blocks: Blocks) -> list[int]:
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     """Return the stragglers, each by the shortest window that shows its slowness."""
     verdicts: dict[int, Verdict] = {}
-    for length in _lengths(blocks):
+    for length in lengths(blocks):
         if length > len(blocks):
             break
         slow = _slow_columns(blocks, length, rule)
@@ -211,9 +213,9 @@ def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict 
     middle, noise = _middle(ranked), _noise(ranked)
     if level < max(math.log(rule.threshold(len(middle), noise)), 2 * float(np.delete(middle, column).max())):
         return None
-    if _gain(blocks, column, level) < rule.gain_on or not _lasts(recent[:, column], level, noise, rule):
+    if gain(blocks, column, level) < rule.gain_on or not _lasts(recent[:, column], level, noise, rule):
         return None
-    levels = _pool(blocks.level, column, ())
+    levels = pool(blocks.level, column, ())
     onset = change_point(levels[:, 0], level)
     lasted = len(levels) - onset
     if lasted < NEWEST or lasted <= spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW).longest:
@@ -222,25 +224,26 @@ def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict 
         return None
     chance = _SUSPECT_CHANCE * blocks.stretch / len(middle)
     if level < math.log(rule.certain):
-        doubt = _wander(blocks) * float(margin(levels, length, onset, chance)[0])
+        doubt = reach(blocks) * float(margin(levels, length, onset, chance)[0])
         if float(blocks.end[-1]) - blocks.begin(0) < _SUSPECT_HISTORY or level < doubt:
             return None
     return Verdict(column, length, math.exp(level), blocks.begin(onset))
 
 
-def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule) -> float | None:
+def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule, in_part: bool = False) -> float | None:
     """Return the Unix seconds since which a straggler is as fast as its peers or not worth a repair; None while slow.
 
     It straggles since `begin`. A few blocks are enough where noise does not explain the drop; else `length` of them.
     """
     onset = min(int(np.searchsorted(blocks.end, begin, side="right")), len(blocks) - 1)
-    levels = blocks.level[onset:, column]
+    levels = (blocks.mean_level if in_part else blocks.level)[onset:, column]
+    middle = np.mean if in_part else centre
     for count in (*(few for few in (NEWEST, *LENGTHS) if few < length), length):
-        level = float(centre(levels[-count:]))
-        if level >= np.log(rule.off) and _gain(blocks, column, level) >= rule.gain_off:
+        level = float(middle(levels[-count:]))
+        if level >= np.log(rule.off) and gain(blocks, column, level) >= rule.gain_off:
             continue
         before = levels[:-count][-_USUAL:]
-        usual = float(centre(before)) if len(before) else level
+        usual = float(middle(before)) if len(before) else level
         if count == length or (len(before) >= NEWEST and usual - level >= _DROP * _error(before, count)):
             return blocks.begin(onset + change_point(usual - levels, max(usual, rule.off - 1)))
     return None
@@ -292,29 +295,34 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
 
     The `clear` columns are left out of the noise: a second straggler is no noise.
     """
-    levels = _pool(blocks.level, column, clear)
+    levels = pool(blocks.level, column, clear)
     level = float(centre(levels[-length:, 0]))
-    if _gain(blocks, column, level) < rule.gain_on:
+    if gain(blocks, column, level) < rule.gain_on:
         return None
     onset = change_point(levels[:, 0], level)
-    if len(levels) - onset < _patience(blocks, levels, onset, level):
+    if len(levels) - onset < patience(blocks, levels, onset, level):
         return None
     if level < math.log(rule.certain):
         chance = rule.chance * blocks.stretch / blocks.level.shape[1]
-        if _is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
+        if is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, reach(blocks)):
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
     began_earlier = onset == 0 and blocks.is_cut(column)
     return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier)
 
 
-def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
+def patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
     """Return the blocks for which the first column must have been slow since its onset to be no burst of noise."""
-    noise = spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
+    noise = spells(levels, 0, onset, level / 2, longest_burst(blocks))
     share = levels.shape[1] / blocks.level.shape[1]
     hour = 3600 / (blocks.length * blocks.stretch)
     rare = noise.as_rare(len(levels) * share, _BURSTS_AN_HOUR / hour)
     return max(min(2 * noise.longest, MOST_PATIENCE * WINDOW), min(rare, 2 * MOST_PATIENCE * WINDOW))
+
+
+def longest_burst(blocks: Blocks) -> int:
+    """Return the blocks from which on a slowness that is over was no burst of noise."""
+    return max(LENGTHS[0], round(MOST_PATIENCE * WINDOW / blocks.stretch))
 
 
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:
@@ -323,7 +331,7 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     `wander` is a factor on the reach of the noise.
     """
     doubt = wander * margin(levels, length, onset, chance)[0]
-    if level >= doubt and level >= doubt + _difference(levels[:, 1:], len(levels)):
+    if level >= doubt and level >= doubt + lasting_difference(levels[:, 1:], len(levels)):
         return True
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
@@ -331,21 +339,21 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
 
 
-def _difference(others: Floats, count: int) -> float:
+def lasting_difference(others: Floats, count: int) -> float:
     """Return the lasting difference between the others, where they are enough to show it."""
     if others.shape[1] < _ENOUGH_TO_DIFFER:
         return 0.0
     return difference(others, float(standard_error(others, count, 0)[0].mean()))
 
 
-def _is_early(blocks: Blocks, onset: int) -> bool:
+def is_early(blocks: Blocks, onset: int) -> bool:
     """Decide whether a slowness since this block may be a burst of a kind that the short history cannot show."""
     now, subjects = float(blocks.end[-1]), min(POOL, blocks.level.shape[1])
     is_exposed = (now - blocks.begin(0)) * subjects >= _EXPOSED
     return not is_exposed and now - blocks.begin(onset) < _UNEXPOSED_PATIENCE
 
 
-def _wander(blocks: Blocks) -> float:
+def reach(blocks: Blocks) -> float:
     """Return the factor by which noise may reach beyond what a history of this length shows."""
     settled = max(_SETTLED, _SETTLED_OF_TWO / (blocks.level.shape[1] - 1))
     return max(1.0, math.sqrt(settled / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
@@ -364,12 +372,12 @@ def _middle(ranked: Floats) -> Floats:
     return np.asarray(ranked[cut : len(ranked) - cut].mean(axis=0))
 
 
-def _gain(blocks: Blocks, column: int, level: float) -> float:
+def gain(blocks: Blocks, column: int, level: float) -> float:
     """Return the time beyond the median of the peers, as a share of the step, which is the gain of a repair."""
     return float((1 - np.exp(-level)) * blocks.part(column))
 
 
-def _pool(levels: Floats, column: int, clear: Sequence[int]) -> Floats:
+def pool(levels: Floats, column: int, clear: Sequence[int]) -> Floats:
     """Return the column followed by the others from which the noise is estimated."""
     left_out = {column, *clear}
     return levels[:, [column, *_sample([other for other in range(levels.shape[1]) if other not in left_out])]]

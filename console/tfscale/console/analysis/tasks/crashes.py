@@ -20,10 +20,14 @@ from tfscale.console.analysis.observed.out_of_step import (
     left_early,
     parted,
 )
+from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.failure.clues import Clue
+from tfscale.core.failure.failure_kinds import LAST_WORDS, OUT_OF_STEP, PEER
 from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
-from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER
+from tfscale.core.failure.uncaught_exception import shortened
+from tfscale.core.log_clues import EXPLAINED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, duration, listing, signal_name
 
@@ -32,8 +36,8 @@ TOGETHER = 15.0
 some seconds later. With less one incident would be several, with more two incidents would be one. A failure whose log
 names a task of the incident belongs to it however late: on a busy host some peers take long to end."""
 
-_IN_SENTENCE = 160
-"""Characters of a log's line that a sentence shows."""
+_IN_SENTENCE = 200
+"""Characters of a log's line that a sentence shows: with fewer a chain of two exceptions loses its reason."""
 _MOST_REASONS = 2
 """Tasks with other reasons that a sentence names beside the first."""
 _CUT_FELT = 30.0
@@ -83,7 +87,11 @@ class CrashWatch:
         settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        return [_described(incident, tasks, now) for incident in settled if not _was_requested(incident, tasks)]
+        told = [incident for incident in settled if not _was_requested(incident, tasks)]
+        return [
+            with_restart(_described(each, tasks, now), (tasks[failure.task] for failure in each.failures))
+            for each in told
+        ]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
@@ -151,7 +159,7 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     first = culprit(incident.failures)
     others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
     begin = f"{first.task} {first.how} at {clock(first.at)}"
-    if first.signal == signal.SIGKILL and first.clue is None and tasks[first.task].is_killed_for_memory:
+    if first.signal == signal.SIGKILL and not _explains(first.clue) and tasks[first.task].is_killed_for_memory:
         begin = f"{first.task} was killed by the kernel at {clock(first.at)}: its host or its cgroup had no memory left"
         crash = _crash(first.task, first, others, f"{begin}{_rest(first, others)}")
         return replace(crash, evidence={**crash.evidence, "reason": HOST_MEMORY})
@@ -172,6 +180,10 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     lost = [first, *others]
     ended = [failure for failure in lost if failure.task != subject] or lost
     return _crash(subject, first, lost, f"{what}; {_ends(ended)} at {clock(first.at)}, {_peers_gone(ended)}")
+
+
+def _explains(clue: Clue | None) -> bool:
+    return clue is not None and clue.kind != LAST_WORDS
 
 
 def _unreached(first: Failure, tasks: Mapping[str, ObservedTask]) -> tuple[str, str] | None:
@@ -262,8 +274,8 @@ def _why(failure: Failure) -> str:
         return ""
     if clue.kind == "explained":
         return f": {clue.line.removeprefix(EXPLAINED)}"
-    line = clue.message if len(clue.message) <= _IN_SENTENCE else f"{clue.message[:_IN_SENTENCE]}..."
-    return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+    line = shortened(clue.message, _IN_SENTENCE)
+    return f", {clue.words}: {line}" if clue.words else f": {line}"
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
@@ -286,7 +298,7 @@ def _is_alike(first: Failure, other: Failure) -> bool:
     """Decide whether a task failed by itself like the first one: all tasks run the same script."""
     if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
         return False
-    same = first.clue.message == other.clue.message and first.clue.is_own
+    same = first.clue.message == other.clue.message and first.clue.kind != PEER
     # Each of them names its own shapes.
     return same or first.clue.kind == OUT_OF_STEP
 

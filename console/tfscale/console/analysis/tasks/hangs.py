@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
-from tfscale.console.analysis.condition.process_doing import ENDED, SILENT, STARTING, STOPPED, Doing
+from tfscale.console.analysis.condition.process_doing import AT_WORK, ENDED, SILENT, STARTING, STOPPED, Doing
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
@@ -34,30 +34,34 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
     Failed tasks are left out: their crash is told.
     """
     still = condition.stillness
-    if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
+    if still is None or still.is_ending or _has_failed(tasks, still) or not _is_event(still, condition):
         return []
-    if still.is_expected or not 0 < len(still.late) <= _MANY:
-        return [_of_cluster(kind, still)]
-    return [_of_task(kind, name, does, still) for name, does in still.late.items()]
-
-
-def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCondition) -> str:
-    """Return `hang`, `still`, or an empty string for a pause too short to be an event."""
-    event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
-    if still.seconds <= (BUSY if still.is_expected else event):
-        return ""
-    kind = _kind_of_event(tasks, still)
-    return "" if kind == "still" and still.is_own_work else kind
-
-
-def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
-    kinds = {does.kind for does in still.late.values()}
-    if STOPPED in kinds:
-        return "hang"
+    known = {task.name: task for task in tasks}
     longest = max((task.longest_gap for task in tasks if task.meets), default=0.0)
+    if still.is_expected or not 0 < len(still.late) <= _MANY:
+        busy = any(known[name].is_at_work for name in still.late or still.waiting)
+        is_early = still.is_own_work and still.seconds <= hang_limit(longest)
+        return [] if is_early else [_of_cluster(_kind(still, busy, longest), still)]
+    return [
+        _of_task(_kind(still, known[name].is_at_work, longest), name, does, still) for name, does in still.late.items()
+    ]
+
+
+def _is_event(still: Stillness, condition: ClusterCondition) -> bool:
+    """Decide whether the cluster has stood still for longer than a passing pause."""
+    event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
+    return still.seconds > (BUSY if still.is_expected else event)
+
+
+def _kind(still: Stillness, is_at_work: bool, longest: float) -> str:
+    """Return `hang` or `still`, by whether the tasks that make no step are at work, and by the longest normal gap."""
+    kinds = {does.kind for does in still.late.values()}
+    if STOPPED in kinds and not is_at_work:
+        return "hang"
+    # A process at work is not stuck: a step may compute for minutes.
+    limit = max(BUSY, hang_limit(longest)) if is_at_work else hang_limit(longest)
     # Of a task that is not heard nobody knows whether it hangs; one that has left, or is only starting, does not.
-    is_long = still.seconds > hang_limit(longest) and not kinds & {SILENT, ENDED, STARTING}
-    return "hang" if is_long else "still"
+    return "hang" if still.seconds > limit and not kinds & {SILENT, ENDED, STARTING} else "still"
 
 
 def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
@@ -85,7 +89,8 @@ def _stuck(name: str, does: Doing, still: Stillness) -> str:
         if does.kind == STOPPED
         else f"it has not entered the all-reduce in which {others}" + (f"; {does.clause}" if does.clause else "")
     )
-    return f"{name} has been stuck for {duration(still.seconds)} (since {clock(still.since)}): {why}"
+    how = "made no step" if does.kind == AT_WORK else "been stuck"
+    return f"{name} has {how} for {duration(still.seconds)} (since {clock(still.since)}): {why}"
 
 
 def _of_cluster(kind: str, still: Stillness) -> Diagnosis:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
+from tfscale.core.failure.hang_limits import BUSY
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState
 from tfscale.core.records.task_status import TaskState
@@ -16,7 +17,7 @@ PATIENCE = 30.0
 seconds on a busy host: with less every start would name slower tasks, with more a task that nobody started is named
 later."""
 
-_UNMEASURED = (ProbeState.ABSENT, ProbeState.EXPECTED)
+_UNHEARD = (ProbeState.ABSENT, ProbeState.EXPECTED, ProbeState.LOADED)
 _WHY = {
     TaskState.PENDING: "its task was not started",
     TaskState.STARTING: "its task is only starting",
@@ -29,7 +30,7 @@ _WHY = {
 
 def joined(task: ObservedTask) -> bool:
     """Decide whether the training process runs and reports."""
-    return task.up and task.running and task.probe is not None and task.probe.state not in _UNMEASURED
+    return task.up and task.running and task.probe is not None and task.probe.state not in _UNHEARD
 
 
 def why_missing(task: ObservedTask) -> str | None:
@@ -40,13 +41,20 @@ def why_missing(task: ObservedTask) -> str | None:
         return "its agent cannot be reached"
     if task.running and task.stopped:
         return "a signal has stopped its process"
-    if task.running and task.probe is not None and task.probe.state is ProbeState.EXPECTED:
-        return "its process has not loaded TensorFlow so far"
+    if task.running and task.probe is not None:
+        return task.probe.message
     return _WHY[task.state] if task.state else "its agent has not said anything"
 
 
+def is_starting(task: ObservedTask) -> bool:
+    """Decide whether a process that does not report so far has just begun, or is at work, as by an import."""
+    if joined(task) or not (task.up and task.running) or task.stopped:
+        return False
+    return task.age < PATIENCE or (task.is_at_work and task.age < BUSY)
+
+
 def not_started(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
-    """Return a diagnosis for each missing task, while no task has made a step."""
+    """Return a diagnosis for each missing task, while no task has made a step; a process at work is not missing."""
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     waiting = [task for task in needed if why_missing(task) is None]
     if not waiting or any(task.progressed is not None for task in needed):
@@ -57,7 +65,7 @@ def not_started(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
     if now - begin < PATIENCE:
         return []
     names = [task.name for task in waiting]
-    absent = [(task, why) for task in needed if (why := why_missing(task)) is not None]
+    absent = [(task, why) for task in needed if (why := why_missing(task)) is not None and not is_starting(task)]
     return [_describe(task, why, names, begin, now) for task, why in absent]
 
 

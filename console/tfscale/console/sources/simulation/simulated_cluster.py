@@ -200,6 +200,7 @@ class _Agent:
             checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
             devices=Devices(gpus_found=1, gpus=1, tpus=0),
             input_python=self._input_seconds(at),
+            compiled_stamps=True,
         )
 
     def _input_seconds(self, at: float) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.app import App
-from tfscale.console.engine.checkpoint_age import checkpoint_age
+from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, checkpoint_age, profile_refusal
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
@@ -118,12 +118,15 @@ class Orders:
 
     def _ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
-        age = checkpoint_age(snapshot, [(task,) for task in tasks])
+        age = age_for_profile(snapshot, self._engine.source.spec, tasks)
+        if (why := profile_refusal(age)) is not None:
+            self._app.notify(f"no profile: {why}", severity="error", timeout=20, markup=False)
+            return
         names = ", ".join(map(str, tasks))
         places = "\n".join(f"  {_place(snapshot, task)}" for task in tasks[:4]) + ("\n  ..." if len(tasks) > 4 else "")
         question = (
             f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
-            f"It slows the training meanwhile, and TensorFlow's profiler may crash it.\n{cost(age)}\n"
+            f"It slows the training meanwhile, and {RISK}.\n{cost(age)}\n"
         )
         prompt = PromptScreen(question, appearance, f"{PROFILE_SECONDS:g}")
         self._app.push_screen(prompt, partial(self._profile_answered, tasks))

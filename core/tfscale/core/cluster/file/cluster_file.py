@@ -58,6 +58,13 @@ def _run_name(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", path.stem).lstrip(".-") or "cluster"
 
 
+def check_run_name(name: object) -> str:
+    """Return the name of a run, which becomes that of a folder and a part of messages. Raises UsageError."""
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
+    return name
+
+
 def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
     """Return the spec of a parsed cluster file; relative paths in it start from the folder `base`.
 
@@ -72,8 +79,7 @@ def parse_cluster(document: object, *, name: str, where: str, base: Path) -> Clu
 def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     top = _table(document, "the file")
     _refuse_unknown(top, KEYS, "the file")
-    if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
-        raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
+    name = check_run_name(top.get("name", name))
     tasks = _parse_tasks(top.get("cluster"))
     given = {
         _member(key, tasks, "[agents]"): parse_address(value, f'[agents] "{key}"')

@@ -12,16 +12,16 @@ import sys
 
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.wire.framing import framed
+from tfscale.trainer.probe.process.agent_socket import connect
 from tfscale.trainer.probe.process.agent_variables import agent_variable
 from tfscale.trainer.probe.report.encoding import encoded
 
-_OLDEST_PYTHON = (3, 10)
 _PATIENCE = 2.0
 """Seconds for the agent to take the word: a busy one takes some tenths, and a script must not wait for a dead one."""
 
 
 class _Fields(dict):  # type: ignore[type-arg]
-    """Fields of a message as a record that has none but these: Python 3.9 does not load our records."""
+    """Fields of a message as a record that has none but these: our records may be what does not load."""
 
     __getattr__ = dict.get
 
@@ -40,7 +40,7 @@ def tell(error: Exception) -> None:
     try:
         with socket.socket(socket.AF_UNIX) as agent:
             agent.settimeout(_PATIENCE)
-            agent.connect(agent_variable("TFSCALE_REPORT") or "")
+            connect(agent, agent_variable("TFSCALE_REPORT") or "")
             agent.sendall(framed(report))
     except OSError as refused:
         print(f"tfscale: the agent cannot be told of it: {refused}", file=sys.stderr)
@@ -49,9 +49,8 @@ def tell(error: Exception) -> None:
 def _sentence(error: Exception) -> str:
     """Return the sentence on what has happened, and what to do."""
     python = platform.python_version()
-    what = f"the probe could not start in its process {os.getpid()}: {error!r}"
-    if sys.version_info < _OLDEST_PYTHON:
-        return f"{what}: it runs Python {python}, and the probe needs 3.10 or newer"
     version = getattr(sys.modules.get("tensorflow"), "__version__", "of an unknown version")
-    with_what = f"with Python {python} and TensorFlow {version}"
-    return f"{what}, {with_what}: install all of tfscale anew beside its agent, or report this with the task's log"
+    return (
+        f"the probe could not start in its process {os.getpid()}: {error!r}, with Python {python} and TensorFlow "
+        f"{version}: install all of tfscale anew beside its agent, or report this with the task's log"
+    )

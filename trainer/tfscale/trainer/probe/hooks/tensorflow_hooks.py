@@ -6,7 +6,7 @@ eager loops it calls them at each step, and they take the time themselves.
 
 from __future__ import annotations
 
-import functools
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -46,11 +46,13 @@ def install(
 def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
     def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
         def traced(*inputs: Any, **more: Any) -> Any:
-            outputs = python_func(*inputs, **more)
+            # TensorFlow 2.12 puts there what AutoGraph has made of the script's function; others leave python_func.
+            outputs = itself().__wrapped__(*inputs, **more)
             recorder.graphs.write_stamps(tf.compat.v1.get_default_graph())
             return outputs
 
-        return method(name, functools.wraps(python_func)(traced), *args, **kwargs)
+        itself: Any = weakref.ref(traced)
+        return method(name, tf.__internal__.decorator.make_decorator(python_func, traced), *args, **kwargs)
 
     def build_meta_graph(
         method: Method, root: Any, signatures: Any, options: Any, meta_graph_def: Any, *args: Any, **kwargs: Any

@@ -30,7 +30,10 @@ class RemoteReader:
         """Return the newest result of `make`, an earlier one while this call lasts; None before the first."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._read, args=(make,), name="tfscale-progress", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:  # Python ends, and starts no more threads
+                return self._newest
         self._thread.join(_PATIENCE)
         return self._newest
 

@@ -14,6 +14,7 @@ from tfscale.core.records.profile import ProfileOrder, ProfileReport
 from tfscale.core.wire.fields import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe.on_demand import stack_dumps
+from tfscale.trainer.probe.process.agent_socket import connect
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
@@ -78,7 +79,8 @@ class Reporter:
         """True if another process reports, by the agent's last answer."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # Python ends, and starts no more threads: `close` delivers
+            self._thread.start()
 
     def send(self, report: ProbeReport) -> None:
         """Queue a report; a full queue drops its oldest. Never blocks."""
@@ -101,7 +103,10 @@ class Reporter:
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
-        self._thread.join(timeout)
+        if self._thread.ident is None:
+            self._deliver(timeout)
+        else:
+            self._thread.join(timeout)
 
     def _make_room(self) -> None:
         while len(self._reports) >= self._capacity:
@@ -113,10 +118,11 @@ class Reporter:
             self._reports.append(report)
             self._changed.notify_all()
 
-    def _deliver(self) -> None:
+    def _deliver(self, patience: float | None = None) -> None:
         while self.refused is None:
             with suppress(OSError, FramingError, WireError), socket.socket(socket.AF_UNIX) as agent:
-                agent.connect(self._identity.socket)
+                agent.settimeout(patience)
+                connect(agent, self._identity.socket)
                 if self._report_to(agent):
                     return
             if self._is_over_before_next_try():
@@ -156,7 +162,8 @@ class Reporter:
             return first is not None
         self._agent = agent
         listener = threading.Thread(target=self._listen, args=(agent, replies), name="tfscale-orders", daemon=True)
-        listener.start()
+        with suppress(RuntimeError):  # Python ends: nobody gives an order any more
+            listener.start()
         while report := self._oldest(agent):
             self._send_queued(agent, report)
         if self._agent is not agent:

@@ -41,6 +41,7 @@ class Status:
     tensorflow: str | None = None
     keras: str | None = None
     dtype_policy: str | None = None
+    compiled_stamps: bool | None = None
     xla: bool = False
     own_input: bool = False
     dtensor: bool = False
@@ -126,6 +127,7 @@ class Status:
             devices=self.devices,
             empty_since=self.empty_since,
             input_python=self.input_python,
+            compiled_stamps=self.compiled_stamps,
         )
 
     @property

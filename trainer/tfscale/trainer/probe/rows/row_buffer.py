@@ -34,6 +34,11 @@ class RowBuffer:
         self.entered = 0
         """Collectives entered when the rows were last read, also while the main thread was blocked in one."""
 
+    @property
+    def is_compiled(self) -> bool:
+        """True where stamps are ops of our own library."""
+        return isinstance(self._rows, Ring)
+
     def stamp(
         self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False, carrier: tf.Tensor | None = None
     ) -> tf.Operation:

@@ -10,7 +10,7 @@ from tfscale.console.tui.widgets.appearance.theme import Glyphs, severity_sign
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ActivityKind
 from tfscale.core.records.task_status import Exit, TaskState
-from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
+from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name, times
 
 _LINK_STATES = {
     LinkState.CONNECTING: "connecting",
@@ -79,7 +79,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
-        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, view, glyphs)}", worst.severity
+        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, glyphs)}", worst.severity
     return "", "info"
 
 
@@ -90,12 +90,12 @@ def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
     return f"{sign} {words}: {does.brief}".rstrip(": "), severity
 
 
-def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
+def _flag(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
     replica = diagnosis.subject.partition("/")[2]
-    summary = view.replicas.get(diagnosis.subject) if replica else view.summary
-    ratio = summary.ratio if summary else None
+    # The number of its sentence: another measure of the same slowness beside it would contradict it.
+    ratio = diagnosis.number("phase_ratio") or diagnosis.number("ratio")
     if diagnosis.kind != "straggler":
         return diagnosis.kind.replace("_", " ")
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
-    by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
+    by = f" {glyphs.times}{times(ratio).removesuffix('x')}" if ratio is not None else ""
     return f"{replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")

@@ -55,12 +55,13 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
     if (suspect := snapshot.findings.suspect) is not None and _beside_findings(snapshot) is None:
         _add_in_grey(lines, appearance.spell(looks_slow(suspect, snapshot.at)), appearance, width)
     if (advice := _advice(snapshot)) is not None:
-        text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
-        text.append(appearance.spell(advice), style=appearance.palette.text)
-        if text.cell_len > width:
-            text.truncate(width - 3)
-            text.append("...", style=appearance.palette.dim)
-        lines.append(text)
+        # Several stragglers have a step each; a line more for one finding would move the page.
+        top = snapshot.findings.top
+        most = _MOST_LINES if top is not None and "reasons" in top.evidence else 1
+        wrapped = _wrapped(appearance.spell(advice), max(20, width - 2), most)
+        arrow = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
+        lines.append(arrow.append(wrapped[0], style=appearance.palette.text))
+        lines += [Text(f"  {line}", style=appearance.palette.text, no_wrap=True) for line in wrapped[1:]]
     return lines
 
 
@@ -74,10 +75,10 @@ def _add_in_grey(lines: list[Text], words: str, appearance: Appearance, width: i
         lines.append(grey)
 
 
-def _wrapped(sentence: str, width: int) -> list[str]:
+def _wrapped(sentence: str, width: int, most: int = _MOST_LINES) -> list[str]:
     """Wrap the sentence, with each number beside its unit."""
     together = re.sub(r"(?<=\d) (?=\S{1,3}\b|°)", "\N{NO-BREAK SPACE}", sentence)
-    lines = textwrap.wrap(together, width, max_lines=_MOST_LINES, placeholder=" ...") or [""]
+    lines = textwrap.wrap(together, width, max_lines=most, placeholder=" ...") or [""]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 

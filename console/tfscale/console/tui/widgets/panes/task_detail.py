@@ -15,7 +15,7 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
-from tfscale.console.tui.widgets.task_readings import traffic
+from tfscale.console.tui.widgets.task_readings import newest_step, traffic
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Disk, HostSample
 from tfscale.core.records.probe_status import ProbeStatus
@@ -109,7 +109,9 @@ def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
     parts = parts_of(view.summary)
     total = sum(parts.values())
     if not total:
-        yield _field("step", "no step measured so far", appearance)
+        reached = newest_step(view)
+        newest = None if reached is None else f"the newest is {reached:,}; its parts are not known"
+        yield _field("step", newest or "no step measured so far", appearance)
         return
     bar = Text("step".ljust(_NAME), style=appearance.palette.dim, no_wrap=True)
     room = max(10, min(60, width - _NAME - 12))
@@ -158,6 +160,10 @@ def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iter
             yield _field("technique", sentence, appearance)
         for note in view.notes:
             yield _field("measuring", note, appearance)
+        if probe.compiled_stamps is False:
+            yield _field(
+                "stamps", "TensorFlow's own ops: the compiled library could not be built or loaded", appearance
+            )
     yield from _training(view, appearance)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), appearance)

@@ -1,16 +1,16 @@
 """First way of the probe into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
 
-Python imports `sitecustomize` at start-up, from the first folder that has it; so this module also runs the user's own.
+Python imports `sitecustomize` at start-up, from the first folder that has it; so this module also runs the user's own,
+in Python 3.6, too, in which a script's helpers may run.
 """
-
-from __future__ import annotations
 
 import importlib.util
 import os
 import sys
 from importlib.machinery import PathFinder
 
-import tfscale_way_in  # noqa: F401 (it enters)
+if sys.version_info >= (3, 7):  # noqa: UP036 - older ones cannot read it
+    import tfscale_way_in  # noqa: F401 (it enters)
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the start-up cost
 

@@ -42,6 +42,8 @@ def _attach(module: str) -> None:
 
 def _tell(error: Exception) -> None:
     """Tell the agent that the probe could not start."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - the agent sees that, and such a Python may not load the door
+        return
     try:
         from tfscale.trainer.probe.entry.door import tell
     except Exception:  # the installation lacks that, too; the log has the reason

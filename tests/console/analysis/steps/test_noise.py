@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from tfscale.console.analysis.stragglers.noise import difference, margin, quantile, spells, standard_error
+from tfscale.console.analysis.steps.noise import difference, margin, quantile, spells, standard_error
 
 
 @pytest.mark.parametrize(("chance", "freedom", "expected"), [(1e-5, 10, 7.53), (0.005, 5, 4.03), (0.025, 30, 2.04)])

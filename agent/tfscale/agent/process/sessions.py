@@ -33,6 +33,25 @@ def is_stopped(pid: int) -> bool:
     return fields is not None and fields[0] in ("T", "t")
 
 
+def is_orphaned_job() -> bool:
+    """Return whether no shell of this process's session waits for its process group."""
+    group, session = os.getpgrp(), os.getsid(0)
+    parent = os.getppid()
+    while (fields := _stat(parent)) is not None and int(fields[2]) == group:
+        parent = int(fields[1])
+    return fields is None or int(fields[3]) != session
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            (mask,) = (line.split()[1] for line in file if line.startswith("SigCgt:"))
+    except (OSError, ValueError):
+        return False
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def session_members(shim_pid: int, shim_started: int) -> Iterator[int]:
     """List the living processes of the session that a shim leads or led, without the shim itself."""
     leader = start_time(shim_pid)

@@ -1,0 +1,1 @@
+"""Signals to programs, by themselves and under agents."""
