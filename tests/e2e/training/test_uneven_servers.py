@@ -17,7 +17,7 @@ def told(snapshot: Any) -> list[str]:
 
 
 def test_all_kernels_in_turn_are_on_the_first_server_and_by_size_they_are_not() -> None:
-    """Of 753 kB the largest kernel has 524 kB, and no server less than 30 %."""
+    """The largest kernel has 524 of 753 kB, so that no server can have less than 30 %."""
     (uneven,) = told(seen(*WORDS, "in-turn", until=lambda snapshot: bool(told(snapshot))))
     assert uneven.startswith("ps:0 moves 99.") and "that workers exchange with 2 servers in a step" in uneven
     trains = lambda snapshot: "steps/s" in snapshot["headline"]  # noqa: E731

@@ -10,6 +10,7 @@ from tfscale.console.analysis.learning.empty_batches import empty_batches
 from tfscale.console.analysis.learning.non_finite import not_finite
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
+from tfscale.console.analysis.network.uneven_servers import uneven_servers
 from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.seats import SeatWatch
@@ -25,7 +26,6 @@ from tfscale.console.analysis.tasks.not_measured import not_measured
 from tfscale.console.analysis.tasks.not_started import not_started
 from tfscale.console.analysis.tasks.not_trained import not_trained
 from tfscale.console.analysis.tasks.stuck_functions import stuck_functions
-from tfscale.console.analysis.tasks.uneven_servers import uneven_servers
 from tfscale.console.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis

@@ -12,12 +12,12 @@ from phase_simulation import Simulation
 from tfscale.console.analysis.causes.vitals import Vitals
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
+from tfscale.console.analysis.network.uneven_servers import ServerExchange
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import Limit, SaturationWatch, limits
 from tfscale.console.engine.event_text import end_text
 from tfscale.console.sources.simulation.step_phases import Slow
-from tfscale.console.analysis.tasks.uneven_servers import ServerExchange
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.records.diagnosis import Diagnosis

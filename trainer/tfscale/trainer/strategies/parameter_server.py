@@ -52,11 +52,11 @@ def create(
         resolver, variable_partitioner=_partitioner(partitioner, shards, servers, shard_bytes)
     )
     if placement == "by-size":
-        place_by_size(strategy)
+        _place_by_size(strategy)
     return strategy
 
 
-def place_by_size(strategy: tf.distribute.Strategy) -> None:
+def _place_by_size(strategy: tf.distribute.Strategy) -> None:
     """Let each new variable go to the server that holds the fewest bytes so far; TensorFlow takes servers in turn.
 
     Of layers with a kernel and a bias, two servers in turn would have all kernels on the first. It is the rule of

@@ -20,6 +20,7 @@ from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import by_severity
 from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
+from tfscale.console.analysis.network.uneven_servers import server_exchange
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.goodput import Goodput
 from tfscale.console.analysis.run.load import WAITING, Load
@@ -29,7 +30,6 @@ from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import medians, transfer
 from tfscale.console.analysis.steps.step_table import StepTable
-from tfscale.console.analysis.tasks.uneven_servers import server_exchange
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.causes.vitals import Vitals, middle
+from tfscale.console.analysis.network.uneven_servers import UNEVEN, ServerExchange
 from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.analysis.tasks.uneven_servers import UNEVEN, ServerExchange
 from tfscale.core.cluster.task import CLUSTER, Role, Task
 from tfscale.core.records.diagnosis import Diagnosis, Evidence, Remedy
 from tfscale.core.text import bit_rate

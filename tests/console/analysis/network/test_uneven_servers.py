@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tfscale.console.analysis.network.uneven_servers import server_exchange, uneven_servers
 from tfscale.console.analysis.observed.observed_task import ObservedTask
-from tfscale.console.analysis.tasks.uneven_servers import server_exchange, uneven_servers
 from tfscale.core.records.step_batch import Coordinator, ServerTraffic, WorkerFunctions
 
 View = Callable[..., ObservedTask]

@@ -67,9 +67,9 @@ def uneven_servers(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     share = "all" if exchange.share == 1 else f"{exchange.share:.1%}"
     servers, even = len(exchange.moved), 1 / len(exchange.moved)
     sentence = (
-        f"{exchange.busiest} moves {share} of the {data_size(of_step)} that workers exchange with {servers} servers in a "
-        f"step; spread evenly it would be {even:.0%}"
+        f"{exchange.busiest} moves {share} of the {data_size(of_step)} that workers exchange with {servers} servers in "
+        f"a step; spread evenly it would be {even:.0%}"
     )
     begin = chief.status.started if chief.status and chief.status.started is not None else chief.at or 0.0
     evidence = {"share": exchange.share, "bytes_per_step": of_step}
-    return [Diagnosis("uneven_servers", exchange.busiest, begin, None, "info", sentence, evidence)]
+    return [Diagnosis("uneven_servers", exchange.busiest, begin, None, "info", sentence, evidence=evidence)]
