@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.remedies import SMALL
 from tfscale.core.cluster.task import Role
-from tfscale.core.records.diagnosis import Diagnosis
+from tfscale.core.records.diagnosis import Diagnosis, Evidence
 from tfscale.core.text import data_size
 
 UNEVEN = 1.5
@@ -71,5 +71,5 @@ def uneven_servers(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
         f"a step; spread evenly it would be {even:.0%}"
     )
     begin = chief.status.started if chief.status and chief.status.started is not None else chief.at or 0.0
-    evidence = {"share": exchange.share, "bytes_per_step": of_step}
+    evidence: Evidence = {"share": exchange.share, "bytes_per_step": of_step}
     return [Diagnosis("uneven_servers", exchange.busiest, begin, None, "info", sentence, evidence=evidence)]
