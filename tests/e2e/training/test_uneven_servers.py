@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,13 +13,14 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 WORDS = ("digits", "--strategy", "parameter-server", "--servers", "2", "--placement")
 
 
-def told(snapshot: Any) -> list[str]:
-    return [each["sentence"] for each in snapshot["diagnoses"] if each["kind"] == "uneven_servers"]
+def shares(snapshot: Any) -> list[float]:
+    """Return the share of the bytes, in percent, that the busiest server moves, where it is told as uneven."""
+    told = [each["sentence"] for each in snapshot["diagnoses"] if each["kind"] == "uneven_servers"]
+    return [float(found[1]) for each in told if (found := re.search(r"^ps:\d moves ([\d.]+)% of the ", each))]
 
 
-def test_all_kernels_in_turn_are_on_the_first_server_and_by_size_they_are_not() -> None:
-    """The largest kernel has 524 of 753 kB, so that no server can have less than 30 %."""
-    (uneven,) = told(seen(*WORDS, "in-turn", until=lambda snapshot: bool(told(snapshot))))
-    assert uneven.startswith("ps:0 moves 99.") and "that workers exchange with 2 servers in a step" in uneven
-    trains = lambda snapshot: "steps/s" in snapshot["headline"]  # noqa: E731
-    assert told(seen(*WORDS, "by-size", until=trains)) == []
+def test_variables_by_size_are_shared_out_better_than_in_turn() -> None:
+    """One kernel has 524 of the 753 kB: its server moves most of the bytes, but not all kernels."""
+    (in_turn,) = shares(seen(*WORDS, "in-turn", until=lambda snapshot: bool(shares(snapshot))))
+    (by_size,) = shares(seen(*WORDS, "by-size", until=lambda snapshot: bool(shares(snapshot))))
+    assert in_turn > 99 and 65 < by_size < 85

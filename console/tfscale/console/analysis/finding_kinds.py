@@ -216,8 +216,8 @@ KINDS = (
     FindingKind(
         name="uneven_servers", group=Group.PACE, charges=None, forbids_restart=False,
         is_over="the servers move their parts, or were started anew", info_is_calm=True,
-        first_step="split large variables over the servers (variable_partitioner); Keras 3 cannot, so make them in "
-        "another order: the servers take variables in turn",
+        first_step="split large variables over the servers (variable_partitioner; layers of Keras 3 cannot), or create "
+        "them in another order: TensorFlow gives variables to the servers in turn",
         gaps={"charges": "only a server that is the limit costs time; `saturation` tells that, and the gain"},
     ),
     FindingKind(
