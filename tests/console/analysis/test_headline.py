@@ -238,7 +238,7 @@ def test_more_than_half_slow_from_the_start_are_not_called_healthy(
     diagnostician: Make, workers: int, quick: int, named: str, rate: float
 ) -> None:
     slow = tuple(Slow(worker, 2.0) for worker in range(quick, workers))
-    said = headlines(diagnostician(workers), Simulation(workers, rate, max(30.0, 12 / rate), slow=slow))
+    said = headlines(diagnostician(workers), Simulation(workers, rate, max(40.0, 18 / rate), slow=slow))
     assert not any("healthy" in each for each in said)
     assert re.search(rf"; {named} 1\.[789]x as fast as the other {workers - quick}: they are slow, or ", said[-1])
 

@@ -12,6 +12,8 @@ _ON, _OFF = 1.5, 1.25
 alone, and `healthy` beside a worker of half the speed would be false; with one limit the headline would alternate."""
 _HOLD = 5.0
 """Seconds for which a task is still told after it was conspicuous: as long as the newest steps last."""
+_LASTS = 15.0
+"""Seconds from which on tasks are told to be faster than most: noise that lasts for some steps ends sooner."""
 _FEWEST = 0.25
 """Least share of the tasks that must be faster: one quick host among many is no sign that the others are slow."""
 
@@ -33,6 +35,12 @@ class Faster(NamedTuple):
     times: float
     """The others' own work over theirs."""
     others: int
+    seconds: float
+    """Time for which all of these have been so fast."""
+
+    @property
+    def is_sure(self) -> bool:
+        return self.seconds >= _LASTS
 
 
 class ConspicuousWatch:
@@ -40,19 +48,21 @@ class ConspicuousWatch:
 
     def __init__(self) -> None:
         self._newest: tuple[Conspicuous, float] | None = None
-        self._faster: frozenset[str] = frozenset()
+        self._faster: dict[str, float] = {}
+        """Time from which on each task has been faster than most, Unix seconds."""
 
-    def faster(self, tasks: Collection[str], ratios: Mapping[str, float]) -> Faster | None:
-        """Return those of the tasks that leave all others far behind; None without any, or where they are few.
+    def faster(self, tasks: Collection[str], ratios: Mapping[str, float], now: float) -> Faster | None:
+        """Return those of the tasks that leave all others far behind at `now`; None without any, or where they are few.
 
         Where more than half are slow, the slow ones are the usual ones.
         """
         known = {name: ratios[name] for name in tasks if ratios.get(name)}
         fast = [name for name, ratio in known.items() if ratio * (_OFF if name in self._faster else _ON) <= 1]
-        self._faster = frozenset(fast)
+        self._faster = {name: self._faster.get(name, now) for name in fast}
         if not _FEWEST * len(known) <= len(fast) < len(known) / 2:
             return None
-        return Faster(tuple(fast), 1 / max(known[name] for name in fast), len(known) - len(fast))
+        times, seconds = 1 / max(known[name] for name in fast), now - max(self._faster.values())
+        return Faster(tuple(fast), times, len(known) - len(fast), seconds)
 
     def judge(
         self, tasks: Collection[str], ratios: Mapping[str, float], suspect: Suspect | None, now: float

@@ -152,7 +152,7 @@ class Diagnostician:
             view.tasks,
             condition,
             steps_per_second=rate,
-            conspicuous=conspicuous or self._conspicuous.faster(judged, ratios),
+            conspicuous=conspicuous or self._conspicuous.faster(judged, ratios, view.now),
             stages=list(stages.values()),
             short=short,
             late=late,

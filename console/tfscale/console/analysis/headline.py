@@ -151,7 +151,7 @@ def _unnamed(
     if conspicuous is None:
         return _healthy(in_step, short) + ("" if short else _NOBODY)
     if isinstance(conspicuous, Faster):
-        return f"{in_step}; {_faster_than_most(conspicuous)}"
+        return f"{in_step}; {_faster_than_most(conspicuous)}" if conspicuous.is_sure else in_step
     if conspicuous.task in late and conspicuous.ratio is not None:
         return f"{in_step}; their newest steps wait for data, not judged yet"
     if conspicuous.ratio is None and not conspicuous.ago:
