@@ -238,6 +238,16 @@ DELAYS = Feature(
     "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
 )
 
+_SERVERS = "tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended"
+PLACEMENT = Feature(
+    "variables not placed by size",
+    f"""
+    {_SERVERS}._create_variable_round_robin(self, next_creator)
+    {_SERVERS}._variable_count
+    {_SERVERS}._num_ps
+    """,
+)
+
 # --- Keras: training -------------------------------------------------------------------------------------------------
 
 EXCHANGED_GRADIENTS = Feature(
