@@ -133,3 +133,13 @@ def test_a_failure_of_its_own_disables_it() -> None:
         raise RuntimeError("broken on purpose")
     train(recorder, tf.Variable(0.0))
     assert len(failures) == 1 and recorder.drain()[1] == []
+
+
+def test_graphs_that_other_processes_may_run_have_no_stamps(recorder: Any) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.rows import ring, staging_area
+
+    recorder.graphs.leaves_stamps_out = True
+    step = tf.function(lambda variable: train(recorder, variable))
+    traced = str(step.get_concrete_function(tf.Variable(0.0)).graph.as_graph_def())
+    assert ring.OP not in traced and staging_area.OP not in traced

@@ -79,6 +79,25 @@ DTENSOR = Feature(
 )
 """DTensor's device, None until a program makes a mesh: it places every op of a graph, and knows none of ours."""
 
+OTHER_PROCESSES = Feature(
+    "programs that connect to other processes of TensorFlow fail under an agent",
+    """
+    tensorflow.python.eager.context:context()
+    tensorflow.python.eager.context:Context.set_server_def(self, server_def)
+    tensorflow.python.eager.context:Context.list_function_names(self)
+    tensorflow.python.eager.context:Context.get_function_def(self, name)
+    tensorflow.python.eager.context:Context.remove_function(self, name)
+    tensorflow.python.eager.context:Context.add_function_def(self, fdef)
+    """,
+)
+
+DATA_FUNCTIONS = Feature(
+    "data sets that compute gradients fail in a tf.data service under an agent",
+    """
+    tensorflow.python.data.ops.structured_function:StructuredFunctionWrapper.__init__(self, func, transformation_name)
+    """,
+)
+
 RUNS = Feature(
     "steps not measured",
     """
@@ -217,6 +236,16 @@ TPU = Feature(
 DELAYS = Feature(
     "updates not delayed on purpose",
     "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
+)
+
+_SERVERS = "tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended"
+PLACEMENT = Feature(
+    "variables not placed by size",
+    f"""
+    {_SERVERS}._create_variable_round_robin(self, next_creator)
+    {_SERVERS}._variable_count
+    {_SERVERS}._num_ps
+    """,
 )
 
 # --- Keras: training -------------------------------------------------------------------------------------------------

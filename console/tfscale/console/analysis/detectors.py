@@ -10,6 +10,7 @@ from tfscale.console.analysis.learning.empty_batches import empty_batches
 from tfscale.console.analysis.learning.non_finite import not_finite
 from tfscale.console.analysis.network.silence import SilenceWatch
 from tfscale.console.analysis.network.slow_links import SlowLinks
+from tfscale.console.analysis.network.uneven_servers import uneven_servers
 from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.seats import SeatWatch
@@ -73,6 +74,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: not_measured(view.tasks)),
     _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
+    _task_rule(lambda view: uneven_servers(view.tasks)),
     _task_rule(lambda view: not_finite(view.tasks)),
     _task_rule(lambda view: empty_batches(view.tasks)),
     lambda watched: watched.steps,

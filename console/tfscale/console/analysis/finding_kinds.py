@@ -214,6 +214,13 @@ KINDS = (
         first_step=first_steps.about_imbalance, yields_to=("straggler",),
     ),
     FindingKind(
+        name="uneven_servers", group=Group.PACE, charges=None, forbids_restart=False,
+        is_over="the servers move their parts, or were started anew", info_is_calm=True,
+        first_step="split large variables over the servers (variable_partitioner; layers of Keras 3 cannot), or create "
+        "them in another order: TensorFlow gives variables to the servers in turn",
+        gaps={"charges": "only a server that is the limit costs time; `saturation` tells that, and the gain"},
+    ),
+    FindingKind(
         name="saturation", group=Group.PACE, charges=None, forbids_restart=False, is_over="no longer at this limit",
         first_step=first_steps.about_limit, info_is_calm=True, yields_to=("straggler", "slow_link"),
         gaps={"charges": "some resource limits every cluster; what another one would gain is told as a remedy"},

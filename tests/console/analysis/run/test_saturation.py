@@ -12,6 +12,7 @@ from phase_simulation import Simulation
 from tfscale.console.analysis.causes.vitals import Vitals
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import first_step
+from tfscale.console.analysis.network.uneven_servers import ServerExchange
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import Limit, SaturationWatch, limits
@@ -251,6 +252,16 @@ def test_a_parameter_servers_link_is_its_own_subject() -> None:
     assert found.sentence == "the link of ps:0 is full: it sends 192 Mbit/s of 200 Mbit/s (96%)"
     assert str(found.remedies[0]) == "more parameter servers"
     assert limits(LOAD, vitals, {"worker:0": None, "ps:0": None}) == []
+
+
+def test_a_full_link_of_the_busiest_server_tells_what_even_servers_would_gain() -> None:
+    vitals, speeds = {"ps:0": Vitals(sent=24e6, received=12e6)}, {"ps:0": 200e6}
+    (found,) = limits(LOAD, vitals, speeds, servers=ServerExchange({"ps:0": 90, "ps:1": 10}, 100))
+    assert found.sentence.endswith("(96%), and moves 90.0% of what workers exchange with 2 servers")
+    spread = "variables spread evenly over the parameter servers (at most +80% throughput)"
+    assert str(found.remedies[0]) == spread
+    (even,) = limits(LOAD, vitals, speeds, servers=ServerExchange({"ps:0": 60, "ps:1": 40}, 100))
+    assert str(even.remedies[0]) == "more parameter servers"
 
 
 def test_what_is_told_has_lasted_and_stays_through_trembling() -> None:

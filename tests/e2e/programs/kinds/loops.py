@@ -64,6 +64,19 @@ def steps_of_an_iterator_traced():
 
 
 @program(quick=False)
+def unrolled_steps_traced():
+    """Ten steps in a Python loop, which AutoGraph unrolls."""
+    network, optimizer = _parts()
+
+    @tf.function
+    def ten(source):
+        return [learn(network, optimizer, *next(source)) for _ in range(10)][-1]
+
+    source = iter(batches().repeat())
+    return told([float(ten(source)) for _ in range(3)], 30)
+
+
+@program(quick=False)
 def batches_that_come_as_optionals():
     """Read the first batch as ever, and the others as Keras 3.16 does in `fit`."""
     network, optimizer = _parts()

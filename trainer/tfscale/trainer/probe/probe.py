@@ -307,18 +307,32 @@ class Probe:
     def _update_status(self, steps: Sequence[Step]) -> None:
         if steps and self._status.devices is None:
             self._status = replace(self._status, devices=seen_devices())
-        buffer = self.recorder.graphs.buffer
+        graphs = self.recorder.graphs
+        buffer = graphs.buffer
         self._status = replace(
             self._status.after(steps),
-            xla=self.recorder.compiled.are_seen,
+            xla=self.recorder.whole.are_seen and not graphs.leaves_stamps_out,
+            reaches_others=self.recorder.whole.are_seen and graphs.leaves_stamps_out,
+            lost_stamps=self._has_lost_stamps(),
+            steps_of_call=self._assembler.steps_of_call,
             own_input=self._assembler.own_input,
-            dtensor=self.recorder.graphs.dtensor_seen,
+            dtensor=graphs.dtensor_seen,
             by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             compiled_stamps=buffer.is_compiled if buffer else None,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
+        )
+
+    def _has_lost_stamps(self) -> bool:
+        """Decide whether the functions that train were traced before the program connected to other processes."""
+        graphs = self.recorder.graphs
+        return (
+            graphs.leaves_stamps_out
+            and graphs.lost_stamps
+            and self.recorder.trains
+            and not self.recorder.whole.are_seen
         )
 
     def _is_by_hand(self) -> bool:

@@ -6,10 +6,18 @@ only serve it. A worker's gradients may be computed from older variables than th
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tfscale.trainer.tf_internals import PLACEMENT
 
 REPLICAS = "one a worker; workers do not wait for each other"
-OPTIONS = {"partitioner": ("none", "fixed", "min-size"), "shards": (1, 64), "shard_bytes": (1, 1_000_000_000)}
+OPTIONS = {
+    "placement": ("by-size", "in-turn"),
+    "partitioner": ("none", "fixed", "min-size"),
+    "shards": (1, 64),
+    "shard_bytes": (1, 1_000_000_000),
+}
 ROLES = {
     "chief": (None, 1, 1, 1),
     "worker": ("workers", 2, 1, 64),
@@ -21,7 +29,7 @@ SERVING = ("worker", "ps")
 
 
 def check_options(
-    keras: str, partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None
+    keras: str, partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None, **_: str
 ) -> None:
     """Raise ValueError where options contradict each other, or where this Keras cannot do it."""
     if shards is not None and partitioner == "none":
@@ -35,14 +43,38 @@ def check_options(
 
 
 def create(
-    partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None
+    placement: str = "by-size", partitioner: str = "none", shards: int | None = None, shard_bytes: int | None = None
 ) -> tf.distribute.Strategy:
-    """Return the strategy, in the chief."""
+    """Return the strategy, in the chief. Raises ValueError where this TensorFlow places variables in another way."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     servers = resolver.cluster_spec().num_tasks("ps")
-    return tf.distribute.ParameterServerStrategy(
+    strategy = tf.distribute.ParameterServerStrategy(
         resolver, variable_partitioner=_partitioner(partitioner, shards, servers, shard_bytes)
     )
+    if placement == "by-size":
+        _place_by_size(strategy)
+    return strategy
+
+
+def _place_by_size(strategy: tf.distribute.Strategy) -> None:
+    """Let each new variable go to the server that holds the fewest bytes so far; TensorFlow takes servers in turn.
+
+    Of layers with a kernel and a bias, two servers in turn would have all kernels on the first. It is the rule of
+    `tf.contrib.training.GreedyLoadBalancingStrategy` in TensorFlow 1. Slots of optimizers stay with their variables.
+    """
+    if (fault := PLACEMENT.fault()) is not None:
+        raise ValueError(f"--placement by-size: {fault}")
+    extended = strategy.extended
+    in_turn, held = extended._create_variable_round_robin, [0] * extended._num_ps
+
+    def create_variable(next_creator: Any, **kwargs: Any) -> Any:
+        server = held.index(min(held))
+        extended._variable_count = server
+        variable = in_turn(next_creator, **kwargs)
+        held[server] += (variable.shape.num_elements() or 0) * variable.dtype.size
+        return variable
+
+    extended._create_variable_round_robin = create_variable
 
 
 def _partitioner(

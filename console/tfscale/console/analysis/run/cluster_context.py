@@ -20,6 +20,7 @@ from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import by_severity
 from tfscale.console.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
+from tfscale.console.analysis.network.uneven_servers import server_exchange
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.run.goodput import Goodput
 from tfscale.console.analysis.run.load import WAITING, Load
@@ -170,7 +171,8 @@ class ClusterContext(Detector):
             recent = impute(window.last(_ROWS))
             load = self._load(recent, is_whole, late, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
-            self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self.ran))
+            shares, servers = self._shares.since(self.ran), server_exchange(tasks.values())
+            self._saturation.diagnose(load, vitals, speeds, now, shares, servers)
         return self.open
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:

@@ -134,9 +134,13 @@ OUTSIDE = {
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 
-def for_link(is_server: bool) -> tuple[Remedy, ...]:
-    """Return remedies where the link of one task is full."""
-    return Remedy("more parameter servers" if is_server else "a faster link"), Remedy("gradients cast to bfloat16")
+def for_link(is_server: bool, excess: float | None = None) -> tuple[Remedy, ...]:
+    """Return remedies where the link of one task is full; of uneven servers this one moves `excess` times its part."""
+    cast = Remedy("gradients cast to bfloat16")
+    if excess is not None:
+        what = "variables spread evenly over the parameter servers"
+        return Remedy(what, excess, "the busiest server moves no more than the others", at_most=True), cast
+    return Remedy("more parameter servers" if is_server else "a faster link"), cast
 
 
 def for_cluster(load: Load) -> Iterator[Remedy]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.causes.vitals import Vitals, middle
+from tfscale.console.analysis.network.uneven_servers import UNEVEN, ServerExchange
 from tfscale.console.analysis.run import remedies
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.stragglers.straggler_words import names_of
@@ -86,16 +87,17 @@ def limits(
     speeds: Mapping[str, float | None],
     strictness: float = 1.0,
     shares: Mapping[str, float] | None = None,
+    servers: ServerExchange | None = None,
 ) -> list[Limit]:
     """Return every resource at its limit (times `strictness`), the largest share of the step first.
 
     `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured. `shares`
-    are those of the time, by bucket of goodput.
+    are those of the time, by bucket of goodput; `servers` have exchanged bytes with the workers.
     """
     hosts = list(vitals.values())
     candidates = [_cpu(hosts), _gpu_memory(hosts)]
     candidates += [_outside(bucket, share) for bucket, share in (shares or {}).items() if bucket in _OUTSIDE]
-    candidates += [_link(name, host_vitals, speeds.get(name)) for name, host_vitals in vitals.items()]
+    candidates += [_link(name, host_vitals, speeds.get(name), servers) for name, host_vitals in vitals.items()]
     if load is not None:
         candidates += [_communication(load), _input(load), _compute(load, hosts)]
     at_limit = [limit for limit in candidates if limit is not None and limit.fraction >= strictness * limit.threshold]
@@ -247,7 +249,7 @@ def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
     )
 
 
-def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
+def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchange | None) -> Limit | None:
     """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes, data, other programs."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
@@ -256,6 +258,10 @@ def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
     fraction, does = moved / speed, "sends" if sends else "receives"
     sentence = f"the link of {task} is full: it {does} {bit_rate(moved)} of {bit_rate(speed)} ({fraction:.0%})"
     is_server = Task.parse(task).role is Role.PS
+    excess = None
+    if servers is not None and servers.busiest == task and servers.excess >= UNEVEN:
+        excess = servers.excess
+        sentence += f", and moves {servers.share:.1%} of what workers exchange with {len(servers.moved)} servers"
     evidence: Evidence = {"sent": vitals.sent, "received": vitals.received, "link": speed}
     resource = "server_link" if is_server else "task_link"
     return Limit(
@@ -266,7 +272,7 @@ def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
         sentence,
         0.0,
         severity="warning",
-        remedies=remedies.for_link(is_server),
+        remedies=remedies.for_link(is_server, excess),
         evidence=evidence,
     )
 
@@ -302,9 +308,10 @@ class SaturationWatch:
         speeds: Mapping[str, float | None],
         now: float,
         shares: Mapping[str, float] | None = None,
+        servers: ServerExchange | None = None,
     ) -> list[Diagnosis]:
         """Judge the present limits (see `limits`) at `now`, Unix seconds, and return what is open."""
-        for limit in limits(load, vitals, speeds, HYSTERESIS, shares):
+        for limit in limits(load, vitals, speeds, HYSTERESIS, shares, servers):
             self._note(limit, now)
         self._held = {key: held for key, held in self._held.items() if now - held.newest < SETTLE}
         for held in self._held.values():

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tfscale.trainer.probe.graph.compiled_runs import CompiledRuns
 from tfscale.trainer.probe.graph.recording_switch import RecordingSwitch
 from tfscale.trainer.probe.graph.structures import eager_examples
 from tfscale.trainer.probe.graph.traced_run import RunPlace, TracedRun, UnresolvedReductions, reduction_traits
+from tfscale.trainer.probe.graph.whole_runs import WholeRuns
 from tfscale.trainer.probe.rows.spans import Distribution, Kind, Sites, Span
 
 _MOST_SPANS = 100_000
@@ -38,11 +38,11 @@ class EagerRecorder:
     """Recorder of eager calls, with their spans until these are read."""
 
     def __init__(
-        self, switch: RecordingSwitch, sites: Sites, compiled: CompiledRuns, unresolved: UnresolvedReductions
+        self, switch: RecordingSwitch, sites: Sites, whole: WholeRuns, unresolved: UnresolvedReductions
     ) -> None:
         self._switch = switch
         self._sites = sites
-        self._compiled = compiled
+        self._whole = whole
         self._unresolved = unresolved
         self.spans: deque[Span] = deque(maxlen=_MOST_SPANS)
         self._own = _OwnInput()
@@ -113,16 +113,18 @@ class EagerRecorder:
             site = self._sites.eager(
                 Kind.RUN, place.key, distribution=place.distribution, begins=not place.is_optimizer
             )
-            if place.compiled:
-                self._compiled.mark(run)
+            if place.whole:
+                self._whole.mark(run)
             # The first pass traces functions; the next ones do not observe again what is in these.
             site.trains |= run.trains
             site.applies |= run.applies
             site.micro_batches = max(site.micro_batches, run.micro_batches)
             site.unsplit |= run.unsplit
+            site.asks |= run.asks
+            site.updates = max(site.updates, run.updates)
             site.counter = run.counter or site.counter
             self._unresolved.add(run.reductions)
-            if place.compiled and site.trains and not site.unsplit:
+            if place.whole and site.trains and not site.unsplit:
                 self.gradient(result)
             else:
                 self._add(Span(site, begin, end))

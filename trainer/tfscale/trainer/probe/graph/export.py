@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.probe.rows import ring, staging_area
-from tfscale.trainer.tf_internals import INDEPENDENT, RegisterPFor
+from tfscale.trainer.tf_internals import INDEPENDENT, RegisterPFor, context
 
 _SUFFIX = "_without_stamps"
 _WRITE = (staging_area.OP, ring.OP)
@@ -41,6 +41,25 @@ def without_stamps(graph_def: Any) -> Any:
         gradient.gradient_func += _SUFFIX * (gradient.gradient_func in changed)
     _rename(graph_def.node, changed)
     return graph_def
+
+
+def strip_functions() -> bool:
+    """Replace the ops that write rows in all functions of this process; return whether there were any.
+
+    From now on the functions may run in processes that do not know the op.
+    """
+    if context.context()._context_handle is None:
+        return False
+    stripped = [_strip(name) for name in context.context().list_function_names()]
+    return any(stripped)
+
+
+def _strip(name: str) -> bool:
+    function = context.context().get_function_def(name)
+    if is_changed := _empty_all(function.node_def):
+        context.context().remove_function(name)
+        context.context().add_function_def(function)
+    return is_changed
 
 
 def _functions_of(node: Any) -> Iterator[Any]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.compiled_runs import CompiledRuns
 from tfscale.trainer.probe.graph.eager_recorder import EagerRecorder
+from tfscale.trainer.probe.graph.export import strip_functions
 from tfscale.trainer.probe.graph.gradient_checks import GradientChecks, with_gradients
 from tfscale.trainer.probe.graph.recording_switch import RecordingSwitch
 from tfscale.trainer.probe.graph.row_writer import RowWriter
@@ -30,6 +30,7 @@ from tfscale.trainer.probe.graph.traced_run import (
     reduced_updates,
     reduction_traits,
 )
+from tfscale.trainer.probe.graph.whole_runs import WholeRuns
 from tfscale.trainer.probe.rows.awaited_ops import collectives
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
@@ -58,14 +59,14 @@ class GraphRecorder:
         *,
         switch: RecordingSwitch,
         sites: Sites,
-        compiled: CompiledRuns,
+        whole: WholeRuns,
         unresolved: UnresolvedReductions,
         eager: EagerRecorder,
         on_dtensor: Callable[[], None],
     ) -> None:
         self._switch = switch
         self._sites = sites
-        self._compiled = compiled
+        self._whole = whole
         self._unresolved = unresolved
         self._eager = eager
         self._on_dtensor = on_dtensor
@@ -76,6 +77,10 @@ class GraphRecorder:
         self.dtensor_seen = False
         self.stamps_graphs = True
         """True if this TensorFlow has all names that stamps in graphs need."""
+        self.leaves_stamps_out = False
+        """True once graphs may run in other processes, which do not know the op of the stamps."""
+        self.lost_stamps = False
+        """True once stamps were taken out of graphs that had been traced."""
         self.before_writing: list[Callable[[Any], None]] = []
         """Functions that are called with each graph that has been traced, before its stamps are written."""
         self._runs: dict[int, TracedRun] = {}
@@ -101,6 +106,21 @@ class GraphRecorder:
     def stampable_buffer(self) -> RowBuffer | None:
         """Row buffer for the graph being traced; None if this graph cannot be stamped."""
         return self._made_buffer() if self._switch.is_on and self._can_stamp() else None
+
+    @property
+    def loop_around(self) -> Any:
+        """Loop around the graph that is being traced, inside of the current run; None without one."""
+        return loop_inside(tf.compat.v1.get_default_graph(), self._runs)
+
+    def reach_others(self) -> None:
+        """Leave stamps out of all graphs from now on, also of those traced before: other processes may run them."""
+        self.leaves_stamps_out = True
+        self.lost_stamps |= strip_functions()
+
+    def keep_on_workers(self, buffer: RowBuffer) -> None:
+        """Keep the rows of all graphs from now on in a buffer whose ops are TensorFlow's own."""
+        self.buffer = buffer
+        self.leaves_stamps_out = False
 
     def drain(self) -> tuple[np.ndarray, int]:
         """Return the rows since the last call, and the number of rows that were lost."""
@@ -135,6 +155,8 @@ class GraphRecorder:
     def input(self, call: Callable[[], Any]) -> Any:
         """Record `call`, which asks for a batch."""
         if not self._can_stamp():
+            if (run := self.current_run) is not None:
+                run.asks = True
             return call()
         begun: _Begun | None = None
         with self._switch.own_work():
@@ -177,8 +199,8 @@ class GraphRecorder:
         finally:
             del self._runs[id(graph)]
         with self._switch.own_work():
-            if place.compiled:
-                run = self._compiled.as_traced(place.key, run)
+            if place.whole:
+                run = self._whole.as_traced(place.key, run)
                 if not run.unsplit:
                     if run.trains:
                         self.gradient(result)
@@ -197,8 +219,8 @@ class GraphRecorder:
         run = self.current_run
         if run is not None:
             run.trains = True
-            run.unsplit |= self._is_in_xla()
-            run.loop = run.loop or loop_inside(tf.compat.v1.get_default_graph(), self._runs)
+            run.unsplit |= self.leaves_stamps_out or self._is_in_xla()
+            run.loop = run.loop or self.loop_around
             run.gradients[len(run.gradients)] = dense_tensors(gradients)
             run.variables += [] if sources is None else [with_gradients(sources, gradients)]
         elif self._can_stamp():
@@ -254,7 +276,7 @@ class GraphRecorder:
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
         site.begins = bool(run.begun)
-        site.applies, site.micro_batches = run.applies, run.micro_batches
+        site.applies, site.updates, site.micro_batches = run.applies, run.updates, run.micro_batches
         largest = max((reduction.site for reduction in run.reductions), key=lambda site: site.bytes, default=None)
         site.wire_type = largest.wire_type if largest else ""
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
@@ -271,14 +293,14 @@ class GraphRecorder:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
 
     def _can_stamp(self) -> bool:
-        if not self.stamps_graphs:
+        if not self.stamps_graphs or self.leaves_stamps_out:
             return False
         if getattr(dtensor, "_dtensor_singleton", None) is not None:
             self.dtensor_seen = True
             self._on_dtensor()
             return False
         if self._is_in_xla():
-            self._compiled.are_seen = True
+            self._whole.are_seen = True
             return False
         if self.buffer is None and context.context()._context_handle is None:
             # TensorFlow has run nothing yet: a question about GPUs now would prevent a strategy from being made later.

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.graph.compiled_runs import CompiledRuns
 from tfscale.trainer.probe.graph.eager_recorder import EagerRecorder
 from tfscale.trainer.probe.graph.graph_recorder import GraphRecorder
 from tfscale.trainer.probe.graph.recording_switch import RecordingSwitch
 from tfscale.trainer.probe.graph.traced_run import RunPlace, TracedRun, UnresolvedReductions
+from tfscale.trainer.probe.graph.whole_runs import WholeRuns
 from tfscale.trainer.probe.rows.spans import Counter, Distribution, Kind, Sites, Span
 
 Call = Callable[[], Any]
@@ -42,13 +42,13 @@ class Recorder:
     ) -> None:
         self.switch = RecordingSwitch(on_failure)
         self.sites = Sites()
-        self.compiled = CompiledRuns()
+        self.whole = WholeRuns()
         unresolved = UnresolvedReductions()
-        self.eager = EagerRecorder(self.switch, self.sites, self.compiled, unresolved)
+        self.eager = EagerRecorder(self.switch, self.sites, self.whole, unresolved)
         self.graphs = GraphRecorder(
             switch=self.switch,
             sites=self.sites,
-            compiled=self.compiled,
+            whole=self.whole,
             unresolved=unresolved,
             eager=self.eager,
             on_dtensor=self._note_run,
@@ -82,12 +82,13 @@ class Recorder:
             return self._here().reduction(call, handed, distribution, gathers) if is_outermost else call()
 
     def run(
-        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False, compiled: bool = False
+        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False, whole: bool = False
     ) -> Any:
         """Record `call`, which is a step or a part of a step; `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run. A function that
-        XLA has `compiled` is a run if it updates variables from gradients; else it may only compute gradients.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run. A function
+        whose graph takes no stamps is a `whole` run if it updates variables from gradients; else it may only compute
+        gradients.
         """
         if self.switch.disabled:
             # The probe reports why nothing is recorded.
@@ -97,12 +98,13 @@ class Recorder:
             return call()
         self._note_run()
         run = TracedRun(unsplit=not self.splits(distribution))
-        return here.run(call, run, RunPlace(distribution, key, standalone, compiled))
+        return here.run(call, run, RunPlace(distribution, key, standalone, whole))
 
     def gradient(self, call: Call, sources: Any = None) -> Any:
         """Record `call`, which computes the gradients of `sources`."""
         result = call()
-        self.note_training()
+        if not self.switch.is_apart:
+            self.note_training()
         if self.switch.is_on:
             with self.switch.own_work():
                 self._here().gradient(result, sources)
@@ -118,8 +120,9 @@ class Recorder:
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
         if (run := self._here().current_run) is not None:
-            run.trains = run.applies = True
+            run.trains = True
             run.counter = run.counter or counter
+            run.note_applied(counter, self.graphs.loop_around)
 
     @property
     def entered(self) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.rows.row_layout import WIDTH
-from tfscale.trainer.probe.rows.spans import Kind, Site
+from tfscale.trainer.probe.rows.spans import Counter, Kind, Site
 
 
 class StampedSpan(NamedTuple):
@@ -46,6 +48,7 @@ class RowWriter:
         of its own. `row_buffer` returns the place of the rows; it is made only for a graph with spans.
         """
         stamped = _one_run(self._unwritten.pop(id(graph), []))
+        _mark_unrolled(stamped)
         for overlaps in (False, True):
             together = [span for span in stamped if span.site.overlaps_updates is overlaps]
             while together:
@@ -63,6 +66,24 @@ class RowWriter:
 
 
 def _one_run(stamped: list[StampedSpan]) -> list[StampedSpan]:
-    """Merge the runs of several optimizers that follow one another in a graph: the merged run ends with the last."""
-    standalone = [span for span in stamped if span.site.standalone_optimizer]
-    return [span for span in stamped if span not in standalone[:-1]]
+    """Merge the runs of different optimizers that follow one another in a graph: the merged run ends with the last.
+
+    An optimizer that runs again begins the next step.
+    """
+    merged: list[StampedSpan] = []
+    seen: set[Counter | None] = set()
+    for run, following in pairwise(span for span in stamped if span.site.standalone_optimizer):
+        seen.add(run.site.counter)
+        if following.site.counter in seen:
+            seen = set()
+        else:
+            merged.append(run)
+    return [span for span in stamped if not any(span is each for each in merged)]
+
+
+def _mark_unrolled(stamped: list[StampedSpan]) -> None:
+    """Mark the spans of a loop that is unrolled in a graph as those of a loop: its batches may be some ahead."""
+    kinds = Counted(span.site.kind for span in stamped)
+    if kinds[Kind.RUN] == kinds[Kind.INPUT] > 1:
+        for span in stamped:
+            span.site.looped = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,8 +32,12 @@ class RunPlace(NamedTuple):
     """Identity of the place: the same whenever the same lines run."""
     is_optimizer: bool = False
     """True for an optimizer outside of `Strategy.run`."""
-    compiled: bool = False
-    """True for a function that XLA compiles."""
+    whole: bool = False
+    """True for a function whose graph takes no stamps."""
+
+
+def _iterations(loop: Any) -> int:
+    return 1 if loop is None else iterations(loop)
 
 
 class Reduction(NamedTuple):
@@ -74,9 +79,10 @@ class TracedRun:
     """Observations inside one run, during its trace or while it runs eagerly."""
 
     trains: bool = False
-    applies: bool = False
     loop: Any = None
     """Graph of the loop inside of the run in which gradients are computed; None without one."""
+    asks: bool = False
+    """True if a batch is requested inside, where it cannot be stamped."""
     unsplit: bool = False
     counter: Counter | None = None
     begun: list[tf.Operation] = field(default_factory=list)
@@ -87,10 +93,30 @@ class TracedRun:
     variables: list[tuple[str, ...]] = field(default_factory=list)
     """Names of the variables whose gradients each call has computed."""
 
+    _applied: Counted[tuple[Any, ...]] = field(default_factory=Counted)
+    """Number of places that apply gradients, by optimizer, replica and graph: only one branch of a condition runs."""
+    _updating_loop: Any = None
+
+    def note_applied(self, counter: Counter | None, loop: Any) -> None:
+        """Note that a replica applies gradients with the optimizer of this counter, in this loop inside of the run."""
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self._applied[counter, tf.distribute.get_replica_context(), graph] += 1
+        self._updating_loop = self._updating_loop or loop
+
+    @property
+    def applies(self) -> bool:
+        """True where an optimizer applies gradients."""
+        return bool(self._applied)
+
+    @property
+    def updates(self) -> int:
+        """Number of updates that the run makes: those of the optimizer with the most."""
+        return max(self._applied.values(), default=1) * _iterations(self._updating_loop)
+
     @property
     def micro_batches(self) -> int:
-        """Number of micro-batches whose gradients a loop inside of the run computes in turn."""
-        return 1 if self.loop is None else iterations(self.loop)
+        """Number of micro-batches whose gradients a loop inside of the run computes in turn for one update."""
+        return 1 if self._updating_loop is not None else _iterations(self.loop)
 
 
 def reduction_traits(handed: Any, distribution: Distribution, *, gathers: bool, in_run: bool) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class ParameterServer:
         """Have stamps kept on the workers of this strategy, if it is asynchronous."""
         row = find_strategy([distribution_of(strategy).strategy or ""])
         if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._buffer is None:
-            self._buffer = self._recorder.graphs.buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
+            self._buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
+            self._recorder.graphs.keep_on_workers(self._buffer)
             self.workers.begin(strategy.extended._num_workers, distribution_of(strategy))
 
     def settle(self) -> None:

@@ -22,6 +22,10 @@ from tfscale.trainer.probe.process.activities import CHECKPOINT, COMPILE, Activi
 from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.rows.spans import Distribution
 
+_LOOPS_OF_DATA = ("reduce()", "Dataset.scan()")
+"""Transformations of data sets whose function may be a step: `for batch in data` in a graph becomes one of these. They
+run in this process, all others perhaps in a tf.data service."""
+
 
 def install(
     patches: Patches,
@@ -35,6 +39,7 @@ def install(
     `on_strategy` is called with each strategy that the script makes.
     """
     _hook_tracing(patches, recorder)
+    _hook_other_processes(patches, recorder)
     _hook_strategies(patches, recorder, on_strategy)
     _hook_input(patches, recorder)
     _hook_called_python(patches, python)
@@ -76,6 +81,25 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
     recorder.graphs.stamps_graphs = patches.put(tf_internals.GRAPHS, hooks)
     if recorder.graphs.stamps_graphs:
         leave_out_when_vectorized()
+
+
+def _hook_other_processes(patches: Patches, recorder: Recorder) -> None:
+    """Leave stamps out of graphs that may run in processes without the probe: TensorFlow there lacks their op."""
+
+    def set_server_def(method: Method, *args: Any, **kwargs: Any) -> Any:
+        with recorder.switch.own_work():
+            recorder.graphs.reach_others()
+        return method(*args, **kwargs)
+
+    def wrap(method: Method, wrapper: Any, func: Any, transformation_name: str, *args: Any, **kwargs: Any) -> None:
+        if transformation_name in _LOOPS_OF_DATA:
+            method(wrapper, func, transformation_name, *args, **kwargs)
+            return
+        with recorder.switch.apart():
+            method(wrapper, func, transformation_name, *args, **kwargs)
+
+    patches.put(tf_internals.OTHER_PROCESSES, {"Context.set_server_def": set_server_def})
+    patches.put(tf_internals.DATA_FUNCTIONS, {"StructuredFunctionWrapper.__init__": wrap})
 
 
 def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable[[Any], None]) -> None:
@@ -169,10 +193,10 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
         return method(*args, **kwargs)
 
     def call(method: Method, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if not function._jit_compile:
+        if not (function._jit_compile or recorder.graphs.leaves_stamps_out):
             return method(function, *args, **kwargs)
         distribution, key = distribution_of(tf.distribute.get_strategy()), _codes_of(function)
-        return recorder.run(lambda: method(function, *args, **kwargs), distribution, key, compiled=True)
+        return recorder.run(lambda: method(function, *args, **kwargs), distribution, key, whole=True)
 
     patches.put(tf_internals.GRADIENTS, {"GradientTape.gradient": gradient})
     patches.put(tf_internals.GRAPH_GRADIENTS, {"_GradientsHelper": graph_gradient})

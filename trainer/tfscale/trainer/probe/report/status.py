@@ -14,6 +14,14 @@ from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 _XLA = "parts of the program are compiled by XLA, which has no clock: their steps are shown whole"
+_OTHERS = (
+    "the program has connected to other processes of TensorFlow, which do not know the ops of the probe: steps in "
+    "graphs are shown whole"
+)
+_LOST_STAMPS = (
+    "the program has connected to other processes of TensorFlow, which do not know the ops of the probe, after its "
+    "training was traced: its steps are not seen any more; let it connect before"
+)
 _OWN_INPUT = (
     "the program brings its batches itself, and does not ask tf.data: loading them is in `host`, not in `input`"
 )
@@ -43,6 +51,9 @@ class Status:
     dtype_policy: str | None = None
     compiled_stamps: bool | None = None
     xla: bool = False
+    reaches_others: bool = False
+    lost_stamps: bool = False
+    steps_of_call: int = 1
     own_input: bool = False
     dtensor: bool = False
     by_hand: bool = False
@@ -133,14 +144,20 @@ class Status:
     @property
     def _limits(self) -> list[str]:
         """Sentences about what cannot be measured in this program."""
-        return [_XLA] * self.xla + [_OWN_INPUT] * self.own_input
+        shares = (
+            f"a call makes {self.steps_of_call} steps, which are not told apart: each is shown as an equal share of it"
+        )
+        is_shared = self.steps_of_call > 1
+        return (
+            [_XLA] * self.xla + [_OTHERS] * self.reaches_others + [shares] * is_shared + [_OWN_INPUT] * self.own_input
+        )
 
     @property
     def _unmeasured(self) -> str:
         """Reason why no step is measured, empty where steps are."""
-        if self.disabled or self.measuring:
+        if self.disabled or (self.measuring and not self.lost_stamps):
             return self.disabled
-        return _DTENSOR * self.dtensor or _BY_HAND * self.by_hand
+        return _LOST_STAMPS * self.lost_stamps or _DTENSOR * self.dtensor or _BY_HAND * self.by_hand
 
     @property
     def _state(self) -> ProbeState:

@@ -89,8 +89,10 @@ class Ring:
 def _stamp_op(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> tf.Operation:
     attributes = {name: AttrValue(i=number) for name, number in row.items()}
     attributes |= {name: AttrValue(b=flag) for name, flag in flags.items()}
-    types = AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors])
-    op = ops.get_default_graph().create_op(OP, tensors, [], attrs={**attributes, "T": AttrValue(list=types)})
+    attributes["T"] = AttrValue(list=AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors]))
+    # Where XLA chooses ops to compile together (auto-jit), it leaves the stamps out: compiled, they would do nothing.
+    attributes["_XlaCompile"] = AttrValue(b=False)
+    op = ops.get_default_graph().create_op(OP, tensors, [], attrs=attributes)
     return independent(op)
 
 

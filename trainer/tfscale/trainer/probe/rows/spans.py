@@ -93,6 +93,10 @@ class Site:
     """True if a run computes or applies gradients."""
     applies: bool = False
     """True if an optimizer applies gradients in a run."""
+    updates: int = 1
+    """Updates of the variables that a run makes: a loop inside of it makes several."""
+    asks: bool = False
+    """True if a run requests its batches inside, unseen."""
     micro_batches: int = 1
     """Number of micro-batches whose gradients a loop inside of a run computes in turn."""
     unsplit: bool = False

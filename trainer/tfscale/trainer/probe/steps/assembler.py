@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfscale.core.records.probe_status import Activity
+from tfscale.core.records.step_batch import PHASES
 from tfscale.trainer.probe.process.activities import IDLE
 from tfscale.trainer.probe.rows.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.evaluation import Evaluation
@@ -57,9 +58,13 @@ class StepAssembler:
     sequence: int = 0
     evaluation: Evaluation = field(default_factory=Evaluation)
     own_input: bool = False
-    """True if the newest step requested no batch of TensorFlow: the program brings its batches itself, in `host`."""
+    """True if no batch was requested of TensorFlow: the program brings its batches itself, in `host`."""
+    steps_of_call: int = 1
+    """Steps of the newest run, whose parts are not told apart: each is a share of it."""
     _asks: bool = False
     """True once TensorFlow was asked for a batch."""
+    _unasked: int = 0
+    """Newest steps in a row for which no batch was requested."""
     _batches: list[Span] = field(default_factory=list)
     _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
@@ -79,7 +84,7 @@ class StepAssembler:
     def feed(self, spans: Iterable[Span], pauses: Iterable[Interval] = ()) -> list[Step]:
         """Return the steps that these spans complete; `pauses` are the intervals of other activities of the process."""
         self._pauses += pauses
-        return [step for span in spans if (step := self._add(span)) is not None]
+        return [step for span in spans for step in self._add(span)]
 
     @property
     def tail(self) -> Tail | None:
@@ -94,7 +99,7 @@ class StepAssembler:
 
         They lasted `durations` seconds and reduced at most `most_bytes` each.
         """
-        self._asks, self.own_input = True, False
+        self._asks, self.own_input, self._unasked = True, False, 0
         self._durations.extend(durations)
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
@@ -123,7 +128,7 @@ class StepAssembler:
         idle, self._idle = self._idle, []
         return self.evaluation.drain() + idle
 
-    def _add(self, span: Span) -> Step | None:
+    def _add(self, span: Span) -> list[Step]:
         kind = span.site.kind
         if kind is Kind.RUN:
             return self._finish_run(span)
@@ -135,7 +140,7 @@ class StepAssembler:
             self._note_ready(span)
         else:
             self._add_gradient(span)
-        return None
+        return []
 
     def _add_batch(self, batch: Span) -> None:
         self._asks = True
@@ -175,7 +180,7 @@ class StepAssembler:
             return reduction
         return reduction._replace(begin=max(reduction.begin, min(self._updated, reduction.end)))
 
-    def _finish_run(self, run: Span) -> Step | None:
+    def _finish_run(self, run: Span) -> list[Step]:
         inside = [
             span
             for span in self._reductions
@@ -183,9 +188,10 @@ class StepAssembler:
         ]
         if not self._is_step(run, inside):
             self._finish_other(run)
-            return None
+            return []
         self._end_evaluation()
-        final = self._take_batches(run)
+        ahead = run.site.standalone_optimizer and run.site.looped
+        final = [] if ahead and self._parts else self._take_batches(run)
         if not final and self._parts and not self._parts[-1].in_run:
             final = self._parts.pop().batches
         global_step = self._count(run)
@@ -197,8 +203,9 @@ class StepAssembler:
             micro_batches=micro_batches,
             local_steps=local_steps,
         )
-        self._remember(step, run)
-        return step
+        steps = _shares(step, run)
+        self._remember(steps, run)
+        return steps
 
     def _passes(self, run: Span, final: list[Span]) -> tuple[int, int]:
         """Return the passes (forward and backward) for one update, and the updates up to this reduction, as numbers."""
@@ -248,7 +255,7 @@ class StepAssembler:
         counter = run.site.counter
         if counter is None:
             return None
-        counter.count += 1
+        counter.count += run.site.updates
         return counter.base + counter.count
 
     def _take_batches(self, user: Span) -> list[Span]:
@@ -292,7 +299,7 @@ class StepAssembler:
         )
 
     def _whole(self, run: Span, final: list[Span]) -> Step:
-        """Return the step of a run that XLA compiled, without stamps between its batch and its updates."""
+        """Return the step of a run without stamps between its batch and its updates."""
         line = self._line(final, [])
         self._lead_to_compute(line, final, run)
         self._find_idle(line)
@@ -301,7 +308,7 @@ class StepAssembler:
             end=run.end,
             update=UNKNOWN,
             host=line.phases[HOST],
-            input=line.phases[INPUT],
+            input=UNKNOWN if run.site.asks else line.phases[INPUT],
             compute=UNKNOWN,
             reduce=UNKNOWN,
             examples=self._examples(final),
@@ -321,7 +328,10 @@ class StepAssembler:
         return line
 
     def _lead_to_compute(self, line: Timeline, final: list[Span], run: Span) -> None:
-        self.own_input = not final and not any(part.batches for part in self._parts)
+        asked = final or run.site.asks or any(part.batches for part in self._parts)
+        self._unasked = 0 if asked else self._unasked + 1
+        # A loop in a graph may make several steps with one batch.
+        self.own_input = self._unasked > (REMEMBERED if self._asks else 0)
         if final or not self._parts:
             _fetch(line, final, _begin_of(run))
         else:
@@ -349,15 +359,41 @@ class StepAssembler:
         alike = [part.earlier for part in self._parts if len(part.earlier) == len(last)]
         return tuple(map(sum, zip(last, *alike, strict=True)))
 
-    def _remember(self, step: Step, run: Span) -> None:
+    def _remember(self, steps: list[Step], run: Span) -> None:
+        step = steps[-1]
         if not math.isnan(self._exit):
-            self._durations.append(step.end - self._exit)
-        self.sequence += 1
+            self._durations.append((step.end - self._exit) / len(steps))
+        self.sequence += len(steps)
+        self.steps_of_call = len(steps)
         self._exit, self._updated = step.end, run.end
         self._usual_bytes = max(self._usual_bytes, step.bytes)
         self._parts = []
         self._reductions = [self._beyond_updates(span) for span in self._reductions if span.end > step.end]
         self._pauses = [pause for pause in self._pauses if pause[1] > step.end]
+
+
+def _shares(step: Step, run: Span) -> list[Step]:
+    """Return the steps of a run that makes several: equal shares of it. Nothing tells when one of them ended."""
+    count = run.site.updates
+    if count == 1:
+        return [step]
+    phases = {phase: getattr(step, phase) for phase in PHASES}
+    length = sum(seconds for seconds in phases.values() if not math.isnan(seconds))
+    if math.isnan(step.compute):
+        length += run.end - run.begin
+    return [
+        step._replace(
+            sequence=step.sequence + index,
+            end=step.end - length * (count - 1 - index) / count,
+            **{phase: seconds / count for phase, seconds in phases.items()},
+            bytes=round(step.bytes / count),
+            gathered=round(step.gathered / count),
+            dense_bytes=round(step.dense_bytes / count),
+            earlier=tuple(seconds / count for seconds in step.earlier),
+            global_step=None if step.global_step is None else step.global_step - (count - 1 - index),
+        )
+        for index in range(count)
+    ]
 
 
 def _gradients(reductions: list[Span]) -> list[Span]:

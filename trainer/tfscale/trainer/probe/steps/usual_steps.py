@@ -115,7 +115,7 @@ def part_of(site: Site) -> Part:
         # What is gathered is counted apart, by the assembler.
         return Part.OTHER if site.gathered or site.gathers_more else Part.REDUCE
     if site.kind is Kind.RUN and site.trains:
-        return Part.RUN
+        return Part.RUN if site.updates == 1 else Part.OTHER
     return Part.INPUT if site.kind is Kind.INPUT else Part.OTHER
 
 

@@ -1,4 +1,7 @@
-"""Runs of functions that XLA compiles. Such a run has no stamps inside, so it is measured as a whole."""
+"""Runs of functions whose graphs take no stamps, because XLA compiles them or other processes may run them.
+
+Such a run is measured as a whole.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from dataclasses import replace
 from tfscale.trainer.probe.graph.traced_run import TracedRun, changes_variables
 
 
-class CompiledRuns:
-    """Compiled runs of this process, each with the observations of the time when its function was traced."""
+class WholeRuns:
+    """Whole runs of this process, each with the observations of the time when its function was traced."""
 
     def __init__(self) -> None:
         self.are_seen = False
-        """True once XLA has compiled a run, or a part of one."""
+        """True once a run, or a part of one, had no stamps inside."""
         self._by_key: dict[Hashable, TracedRun] = {}
 
     def mark(self, run: TracedRun) -> None:
-        """Mark a run as unsplit if its compiled function updates variables; another may only compute gradients."""
+        """Mark a run as unsplit if its function updates variables; another may only compute gradients."""
         run.unsplit = changes_variables(run)
         self.are_seen |= run.unsplit
 
