@@ -308,7 +308,7 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
     began_earlier = onset == 0 and blocks.is_cut(column)
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier)
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier=began_earlier)
 
 
 def patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
