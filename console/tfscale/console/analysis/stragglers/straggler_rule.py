@@ -307,8 +307,8 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
         if is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, reach(blocks)):
             return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
-    began_earlier = onset == 0 and blocks.is_cut(column)
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier=began_earlier)
+    early = onset == 0 and blocks.is_cut(column)
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before, began_earlier=early)
 
 
 def patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
