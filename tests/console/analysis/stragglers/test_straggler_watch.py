@@ -139,7 +139,7 @@ def test_it_ends_when_the_worker_is_as_fast_again_and_after_a_restart() -> None:
 
 
 def test_what_lasts_longer_than_the_window_and_passes_is_named_and_what_comes_again_as_slow_in_part() -> None:
-    """12 s of slowness are a straggler of 12 s; three times in a minute and a half they are one in part of its steps."""
+    """12 s of slowness are a straggler of 12 s; three times they are one in part of its steps."""
     lag = steady(1.0, 1.0, 1.0, 1.0, seconds=120.0)
     rows = np.arange(len(lag)) * 0.06
     for begin in (30.0, 60.0, 90.0):
