@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import json
 import os
 import signal
 import socket
@@ -69,11 +70,20 @@ class LocalCluster:
         """Return a task whose agent ended with an error, or a server that ended before its chief; else None."""
         for task, agent in self.agents.items():
             status = agent.poll()
-            if status or (status == 0 and task not in self.ending and not self.has_ended(self.ending[0])):
+            if status or (status == 0 and task not in self.ending and not self._has_ended(self.ending[0])):
                 return task
         return None
 
-    def has_ended(self, task: Task) -> bool:
+    def killed_by(self, task: Task) -> int | None:
+        """Return the signal that has ended a task, as its shim has written it down; None where there is none."""
+        try:
+            state = json.loads(TaskFiles(self.logs, task).shim_state.read_bytes())
+        except (OSError, ValueError):
+            return None
+        number: int | None = state.get("signal")
+        return number
+
+    def _has_ended(self, task: Task) -> bool:
         """Return whether the shim of a task has written down its end."""
         try:
             return b'"ended"' in TaskFiles(self.logs, task).shim_state.read_bytes()

@@ -139,7 +139,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
         print(reasons[-1], file=sys.stderr)
         return int(status)
     errors = [line for line in lines if _ERROR.match(line)]
-    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status, cluster.has_ended(task))}"
+    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status, cluster.killed_by(task))}"
     if errors and was_said:
         print(why, file=sys.stderr)
     else:
@@ -148,11 +148,11 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
     return FAILED
 
 
-def _ended(status: int | None, has_task_ended: bool) -> str:
+def _ended(status: int | None, task_killed_by: int | None) -> str:
     """Return the end of a task from its agent's status: an agent ends by the signal that has ended its task."""
     if status is None or status >= 0:
         return f"exit status {status}"
-    return f"{'' if has_task_ended else 'its agent was '}killed by {signal_name(-status)}"
+    return f"{'' if task_killed_by == -status else 'its agent was '}killed by {signal_name(-status)}"
 
 
 def _text(log: bytes) -> str:
