@@ -76,7 +76,12 @@ def main() -> int:
     selected = [] if chosen.look else chosen.program or (["fit"] if chosen.turn else [*EIGHT])
     own, nightlies = [], []
     for name in [turn(_commit())] if chosen.turn else chosen.names or ENVIRONMENTS:
-        if faults := _run(name, selected, chosen.kept, writes=not chosen.turn):
+        faults = _run(name, selected, chosen.kept, writes=not chosen.turn)
+        if faults and chosen.turn:
+            # As tests of CI do: it times real processes on the cores that there are.
+            print(f"{name}: once more after: {'; '.join(faults)}", file=sys.stderr)
+            faults = _run(name, selected, chosen.kept, writes=False)
+        if faults:
             (nightlies if ENVIRONMENTS[name].is_nightly else own).append(f"{name}: {'; '.join(faults)}")
     lines = [*own, *(f"not counted, as it is a nightly: {fault}" for fault in nightlies)]
     print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
