@@ -40,13 +40,13 @@ PARTITIONED = [
 ]
 REFUSED = [
     (("mirrored", "--reduction", "nccl"), "mirrored: --reduction nccl: NCCL needs GPUs"),
-    (("mirrored", "--devices", "CPU:0,CPU:0"), "mirrored: --devices CPU:0,CPU:0: names a device twice"),
+    (("mirrored", "--devices", "CPU:0,CPU:0"), "--devices CPU:0,CPU:0: names a device twice"),
     (("mirrored", "--devices", "GPU:0,GPU:1"), "mirrored: --devices GPU:0,GPU:1: GPU:0, GPU:1 not here"),
     (("multi-worker", "--communication", "nccl"), "multi-worker: --communication nccl: NCCL needs a GPU"),
     (("one-device", "--device", "GPU:0"), "one-device: --device GPU:0: this host has CPU:0"),
     (("central-storage", "--parameter-device", "GPU:0"), "central-storage: --parameter-device: GPU:0 not here"),
-    (("parameter-server", "--shards", "2"), "parameter-server: --shards 2: only with --partitioner"),
-    (("parameter-server", "--partitioner", "fixed"), "parameter-server: --partitioner fixed: a variable of Keras 3"),
+    (("parameter-server", "--shards", "2"), "--shards 2: only with --partitioner"),
+    (("parameter-server", "--partitioner", "fixed"), "--partitioner fixed: a variable of Keras 3"),
     (("tpu",), "tpu: --tpu local: no TPU answers"),
     (("tpu", "--tpu", "grpc://127.0.0.1:9"), "tpu: --tpu grpc://127.0.0.1:9: no TPU answers"),
 ]
