@@ -56,8 +56,7 @@ class RestartBudget:
         if self.newest is not None:
             is_long = at - self.newest > policy.period
             fruitless = 0 if is_long or reached.is_beyond(self.reached) else fruitless + 1
-        # A time that lies further ahead than the period is of a clock that was wrong.
-        within = tuple(time for time in self.restarts if abs(at - time) < policy.period)
+        within = policy.within_period(self.restarts, at)
         return replace(self, restarts=within, fruitless=fruitless, reached=self.reached.with_other(reached))
 
     def why_spent(self, policy: RecoveryPolicy, *, needs_progress: bool) -> str:

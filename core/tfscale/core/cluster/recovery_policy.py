@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -85,6 +85,10 @@ class RecoveryPolicy:
 
     def of(self, role: Role) -> RestartPolicy:
         return self.by_role.get(role, RestartPolicy.NEVER)
+
+    def within_period(self, times: Iterable[float], at: float) -> tuple[float, ...]:
+        """Return the times, Unix seconds, that count at `at`; one further ahead than the period is of a wrong clock."""
+        return tuple(time for time in times if abs(at - time) < self.period)
 
 
 def parse_recovery(table: Mapping[str, Any]) -> RecoveryPolicy:

@@ -132,7 +132,7 @@ def _before_traceback(lines: Sequence[str]) -> list[str]:
 
 def _shown(line: str) -> str:
     """Return a line as a terminal shows it, which a progress bar writes again and again."""
-    return STYLE.sub("", line.rstrip().rpartition("\r")[2].rpartition("\b")[2]).strip()
+    return line.rstrip().rpartition("\r")[2].rpartition("\b")[2].strip()
 
 
 def _joined(lines: Sequence[str]) -> list[str]:

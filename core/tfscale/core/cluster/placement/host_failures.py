@@ -22,8 +22,7 @@ class HostFailures:
     def after(self, host: str, at: float, policy: RecoveryPolicy) -> HostFailures:
         """Return the failures with one more of `host`, at `at`."""
         known = self.by_host.items()
-        # A time that lies further ahead than the period is of a clock that was wrong.
-        kept = {name: tuple(time for time in times if abs(at - time) < policy.period) for name, times in known}
+        kept = {name: policy.within_period(times, at) for name, times in known}
         kept[host] = (*kept.pop(host, ()), at)
         newest = [(name, times) for name, times in kept.items() if times][-_MOST_HOSTS:]
         return HostFailures(dict(newest))
