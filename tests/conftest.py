@@ -9,9 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import matrix_runs
 import pytest
-import turns
+from plugins import matrix_runs, turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,12 +8,12 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import matrix_runs
 import pytest
-from matrix_runs import KNOWN_FROM, OLDEST_COMMITS, OLDEST_DAYS, Row, faults, read_rows
+from plugins import matrix_runs
+from plugins.matrix_runs import KNOWN_FROM, OLDEST_COMMITS, OLDEST_DAYS, Row, faults, read_rows
 
 CONFTEST = """
-import matrix_runs
+from plugins import matrix_runs
 
 def pytest_addoption(parser):
     matrix_runs.add_options(parser)
@@ -68,7 +68,10 @@ def commit(tree: Path) -> str:
 
 def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the tree's tests by pytest with these options of the matrix."""
-    path = os.environ | {"PYTHONPATH": str(Path(matrix_runs.__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.environ | {
+        "PYTHONPATH": str(Path(matrix_runs.__file__).parents[1]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     command = [sys.executable, "-m", "pytest", "-m", "matrix", "-p", "no:cacheprovider", *words]
     return subprocess.run(command, cwd=tree, env=path, capture_output=True, text=True, check=False)
 

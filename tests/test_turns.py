@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import turns
-from matrix_runs import Row
-from turns import turn
+from plugins import turns
+from plugins.matrix_runs import Row
+from plugins.turns import turn
 
 CONFTEST = """
-import turns
+from plugins import turns
 
 def pytest_addoption(parser):
     turns.add_options(parser)
@@ -52,7 +52,7 @@ def listed(tree: Path, mark: str, of: str) -> list[str]:
     """Return the tests of a turn, as pytest lists them."""
     for name, text in {"conftest.py": CONFTEST, "test_m.py": MATRIX, "test_a.py": LONG, "test_b.py": LONG}.items():
         (tree / name).write_text(text)
-    path = os.environ | {"PYTHONPATH": str(Path(turns.__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.environ | {"PYTHONPATH": str(Path(turns.__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-m", mark, "--turn", of, "--collect-only", "--quiet"]
     told = subprocess.run(command, cwd=tree, env=path, capture_output=True, text=True, check=False).stdout
     return [line for line in told.splitlines() if "::" in line]

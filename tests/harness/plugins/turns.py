@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from matrix_runs import FILE, Row, read_rows, test_of
+from plugins.matrix_runs import FILE, Row, read_rows, test_of
 
 USUAL_SECONDS = 15.0
 """Seconds of a case that has not been timed: the median of those that have."""
