@@ -17,7 +17,7 @@ from tfscale.console.settings.config import configure
 from tfscale.core.settings.precedence import choose, split_command
 from tfscale.trainer import cli as train
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)\b.*)$", re.MULTILINE)
 """Line that is set as code, or follows a prompt."""

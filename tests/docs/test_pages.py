@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in ROOT.rglob("*.md") if not {".venv", "tests"} & {*path.relative_to(ROOT).parts})
 BLOCK = re.compile(r"(<!-- not run alone: .*-->\n)?^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A block with its language, and before it the comment with which a page takes one out of its program."""
