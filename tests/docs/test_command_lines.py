@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)\b.*)$", re.MULTILINE)
 """Line that is set as code, or follows a prompt."""
+OWN_MODEL = re.compile(r"^```python\n(.*?def build_model\(keras\).*?)^```$", re.MULTILINE | re.DOTALL)
+"""Code of the file that a page calls `my_model.py`."""
 PLACEHOLDER = re.compile(r"\.\.\.|---|\bCOMMAND\b")
 
 
@@ -67,8 +69,11 @@ def read_training(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", filter(has_commands, PAGES), ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_programs_take_the_command_lines_of_a_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_the_programs_take_the_command_lines_of_a_page(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_model.py").write_text("\n".join(OWN_MODEL.findall(page.read_text(encoding="utf-8"))))
     wrong = {}
     for command in command_lines(page):
         try:
