@@ -87,7 +87,7 @@ class AgentSettings:
         "program that runs alone"
     )
     exit_unwatched: bool = _switch("end once the task has ended and no console watches")
-    show_output: bool = _switch("copy the tasks' output to stdout; default for a program that runs alone")
+    show_output: bool = _switch("copy the tasks' output to stdout and stderr; default for a program that runs alone")
     adopt: bool = _switch("adopt a task that runs, although it runs another command than this one")
     restart: bool = _switch("start the task again if it ended while no agent ran")
     replicas: int = _setting(

@@ -42,7 +42,7 @@ def with_gpus(number: int, visible: list[Any]) -> Any:
     """Return the part of TensorFlow that is asked, on a host with GPUs; it notes the visible ones."""
     config = SimpleNamespace(
         list_physical_devices=lambda kind: [f"{kind}:{index}" for index in range(number)],
-        set_visible_devices=lambda devices, kind: visible.extend(devices),
+        set_visible_devices=lambda devices, _: visible.extend(devices),
     )
     return SimpleNamespace(config=config)
 
