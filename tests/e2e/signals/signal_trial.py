@@ -15,6 +15,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from loopback import free_addresses
@@ -92,7 +93,8 @@ class Trial:
     @contextlib.contextmanager
     def _started(self) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[int], None]]]:
         self.folder.mkdir()
-        keyboard, terminal = pty.openpty()
+        number, terminal = pty.openpty()
+        keyboard = os.fdopen(number, "r+b", buffering=0)
         with (self.folder / "stderr").open("wb") as errors:
             front = subprocess.Popen(
                 [*(["setsid", "--ctty"] if self.way == TERMINAL else []), *self._command()],
@@ -109,8 +111,7 @@ class Trial:
             yield front, lambda number: self._send(front, keyboard, number)
         finally:
             (self.folder / "over").touch()
-            with contextlib.suppress(OSError):
-                os.close(keyboard)
+            keyboard.close()
             for pid in (front.pid, self._pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
@@ -135,7 +136,7 @@ class Trial:
             agent += ["--exit-with-task"]
         return [*agent, "--", *program]
 
-    def _send(self, front: subprocess.Popen[bytes], keyboard: int, number: int) -> None:
+    def _send(self, front: subprocess.Popen[bytes], keyboard: FileIO, number: int) -> None:
         if self.way == GROUP:
             os.killpg(front.pid, number)
         elif self.way in (AGENT, TASK):
@@ -143,9 +144,9 @@ class Trial:
         elif number == signal.SIGWINCH:
             fcntl.ioctl(keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
         elif number == signal.SIGHUP:
-            os.close(keyboard)
+            keyboard.close()
         else:
-            os.write(keyboard, _KEYS[signal.Signals(number)])
+            keyboard.write(_KEYS[signal.Signals(number)])
 
     def _lines(self) -> Sequence[str]:
         with contextlib.suppress(FileNotFoundError):
