@@ -16,13 +16,37 @@ from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 
 
+class Training:
+    """Tasks that meet in one all-reduce, and the replicas in them: each is compared with its peers."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.workers = SynchronousSubjects(rule)
+        self.replicas = SynchronousSubjects(rule)
+
+    @property
+    def groups(self) -> tuple[SynchronousSubjects, SynchronousSubjects]:
+        return self.workers, self.replicas
+
+    @property
+    def main(self) -> SynchronousSubjects:
+        """Group whose steps are the training's."""
+        return self.workers if self.workers.table.subjects() else self.replicas
+
+    @property
+    def diagnoses(self) -> list[Diagnosis]:
+        workers, replicas = self.workers.diagnoses, self.replicas.diagnoses
+        return without_duplicates(workers, replicas, self.replicas.window.subjects)
+
+
 class StepGroups(Detector):
     """Steps of all subjects by group, and the stragglers, imbalances and pauses among them."""
 
     def __init__(self, tasks: Mapping[str, ObservedTask], rule: Rule) -> None:
         self._tasks = tasks
-        self._workers = SynchronousSubjects(rule)
-        self._replicas = SynchronousSubjects(rule)
+        self._rule = rule
+        self._joined = Training(rule)
+        self._apart: dict[str, Training] = {}
+        """Trainings of the tasks that no strategy joins with others, by task."""
         self._asynchronous = AsynchronousWorkers(rule)
         self._stages = PipelineStages()
         self._stood = False
@@ -33,7 +57,8 @@ class StepGroups(Detector):
         if jump := self._tasks[task].clock_set:
             for group in self._groups:
                 group.follow_clock(task, jump)
-        self._workers.pauses.note_activities(task, frame.activities)
+        training = self._training_of(task)
+        training.workers.pauses.note_activities(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
@@ -44,7 +69,16 @@ class StepGroups(Detector):
             elif frame.coordinator is not None or batch.reporter.partition("/")[0] != owner:
                 self._asynchronous.add(batch)
             else:
-                (self._replicas if part else self._workers).table.add(batch)
+                (training.replicas if part else training.workers).table.add(batch)
+
+    def _training_of(self, task: str) -> Training:
+        """Return the training of a task: one with the others, unless it is known that no strategy joins them."""
+        match self._tasks[task].is_joined:
+            case False if task not in self._apart:
+                self._apart[task] = Training(self._rule)
+            case True:
+                self._apart.pop(task, None)
+        return self._apart.get(task, self._joined)
 
     def judge(self, local_steps: int) -> StepView:
         """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
@@ -67,8 +101,7 @@ class StepGroups(Detector):
         A straggler ends with the last step before a standstill, and begins anew with the first step after it.
         """
         self._note_standstill(view)
-        workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
-        found = without_duplicates(workers, replicas, self._replicas.window.subjects) + self._asynchronous.diagnoses
+        found = [each for training in self._trainings for each in training.diagnoses] + self._asynchronous.diagnoses
         resumed = self.main.watch.named.resumed
         return [each for each in found if each.kind != "straggler" or not each.begin < resumed <= view.now]
 
@@ -82,10 +115,11 @@ class StepGroups(Detector):
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:
-        """Group whose steps are the cluster's."""
+        """Group whose steps are the cluster's: of trainings side by side, the first that makes steps."""
         if self._asynchronous:
             return self._asynchronous
-        return self._workers if self._workers.table.subjects() else self._replicas
+        groups = [training.main for training in self._trainings]
+        return max(groups, key=lambda group: (len(group.ends) > 0, len(group.table.subjects()) > 0))
 
     @property
     def recovered(self) -> dict[str, float]:
@@ -106,8 +140,12 @@ class StepGroups(Detector):
         return self._stages.summaries()
 
     @property
-    def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
-        return self._workers, self._replicas, self._asynchronous
+    def _trainings(self) -> list[Training]:
+        return [self._joined, *(self._apart[name] for name in self._tasks if name in self._apart)]
+
+    @property
+    def _groups(self) -> list[SynchronousSubjects | AsynchronousWorkers]:
+        return [*(group for training in self._trainings for group in training.groups), self._asynchronous]
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
