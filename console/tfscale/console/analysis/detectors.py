@@ -73,7 +73,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),
     _task_rule(lambda view: not_trained(view.tasks)),
     _task_rule(lambda view: not_measured(view.tasks)),
-    _task_rule(lambda view: side_by_side(view.tasks)),
+    _task_rule(lambda view: side_by_side(view.tasks, view.steps.keeps_step)),
     _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
     _task_rule(lambda view: uneven_servers(view.tasks)),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from tfscale.console.analysis.detector import ClusterView, Detector, StepView
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.side_by_side import trainings_apart
 from tfscale.console.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.console.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
@@ -14,6 +17,13 @@ from tfscale.console.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
+
+_STEPS = 400
+"""Newest steps over which trainings must keep step: over 100, some of a hundred pairs of independent trainings would
+seem to; over 800, it is found out twice as late (test_side_by_side.py)."""
+_BOUND = 8.0
+"""Multiple of its usual change from step to step within which the distance of two trainings then stays: of independent
+ones it is 33 (at least 12 in 999 of 1000 random walks of 400 steps), of those that meet in each step 3 to 6."""
 
 
 class Training:
@@ -93,7 +103,22 @@ class StepGroups(Detector):
             local_steps=local_steps,
             compared=[(group.window.subjects, group.figures) for group in self._groups],
             late=main.watch.named.late,
+            keeps_step=self._keeps_step(),
         )
+
+    def _keeps_step(self) -> bool:
+        """Decide whether all trainings side by side make their newest steps at the same times."""
+        names = (task.name for task in trainings_apart(self._tasks.values()))
+        tables = [self._apart[name].main.table for name in names if name in self._apart]
+        if len(tables) < 2:
+            return False
+        subjects = [table.subjects()[0] for table in tables]
+        last = min(table.newest(subject) or 0 for table, subject in zip(tables, subjects, strict=True))
+        ends = [
+            table.reported([subject], last + 1 - _STEPS, last)[0]
+            for table, subject in zip(tables, subjects, strict=True)
+        ]
+        return keep_step(np.concatenate(ends))
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return the stragglers, imbalances and pauses of all groups, by the last judgement.
@@ -146,6 +171,19 @@ class StepGroups(Detector):
     @property
     def _groups(self) -> list[SynchronousSubjects | AsynchronousWorkers]:
         return [*(group for training in self._trainings for group in training.groups), self._asynchronous]
+
+
+def keep_step(ends: NDArray[np.float64]) -> bool:
+    """Decide whether n trainings make their steps at the same times, by the (n, k) ends of the same steps of each.
+
+    The distance between two that know nothing of each other is a random walk; between two that meet in each step it
+    always comes back. A constant distance, as between two clocks, is none.
+    """
+    if ends.shape[1] < _STEPS or np.isnan(ends).any():
+        return False
+    distance = ends[1:] - ends[0]
+    high, low = np.percentile(distance, (95, 5), axis=1)
+    return bool((high - low <= _BOUND * np.median(np.abs(np.diff(distance)), axis=1)).all())
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:

@@ -22,15 +22,21 @@ def trainings_apart(tasks: Iterable[ObservedTask]) -> tuple[ObservedTask, ...]:
     return apart if len(apart) > 1 and not any(task.task.role is Role.PS for task in tasks) else ()
 
 
-def side_by_side(tasks: Iterable[ObservedTask]) -> list[Diagnosis]:
-    """Return the finding that several trainings run side by side; none where they do not, or where nobody knows."""
+def side_by_side(tasks: Iterable[ObservedTask], keeps_step: bool) -> list[Diagnosis]:
+    """Return the finding that several trainings run side by side; none where they do not, or where nobody knows.
+
+    Those that keep step all the same do not run side by side: something that is not seen holds them together.
+    """
     apart = trainings_apart(tasks)
     if not apart:
         return []
     names = tuple(task.name for task in apart)
     sentence = (
-        f"{len(names)} trainings run side by side, unless the script exchanges something by itself: no distribution "
-        f"strategy joins {listing(names)}. Nobody is compared. {_TO_JOIN}"
+        f"{listing(names)} keep step, though no distribution strategy joins them: the script seems to exchange "
+        "something by itself. Who waits for whom in that is not measured, and nobody is compared"
+        if keeps_step
+        else f"{len(names)} trainings run side by side, unless the script exchanges something by itself: no "
+        f"distribution strategy joins {listing(names)}. Nobody is compared. {_TO_JOIN}"
     )
     begin = max(task.status.started or 0.0 for task in apart if task.status)
     return [Diagnosis("not_measured", CLUSTER, begin, None, "warning", sentence, evidence={}, together=names)]
