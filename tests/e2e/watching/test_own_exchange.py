@@ -25,7 +25,7 @@ def test_workers_that_meet_over_a_socket_of_their_own_are_not_healthy_and_nobody
         def keep_step() -> bool:
             status, snapshot = once(cluster)
             assert status == 3
-            assert all(task["ratio"] is None for task in snapshot["tasks"])
+            assert all(task["summary"]["ratio"] is None for task in snapshot["tasks"])
             said.append(snapshot["headline"])
             return said[-1].startswith("worker:0 and worker:1 keep step, though no distribution strategy joins them")
 
