@@ -87,6 +87,8 @@ def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
     crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
     peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
     assert headline((crash,), [view("worker:0"), peer], TRAINING, steps_per_second=1.0) == crash.sentence
+    starts = [view("worker:0", status=TaskStatus(TaskState.STARTING, 2, 1)), view("worker:1")]
+    assert headline((crash,), starts, of_now(starts)) == "starting for 1 m 40 s: worker:0 is being started"
     trains = [view("worker:0", progressed=99.0, status=again), peer]
     assert (
         headline((crash,), trains, TRAINING, steps_per_second=8.0)

@@ -13,12 +13,13 @@ from tfscale.console.analysis.observed.out_of_step import how_it_left, left_earl
 from tfscale.console.analysis.run.pace_drop import Drop
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.console.analysis.tasks.announced_restart import announced
 from tfscale.console.analysis.tasks.not_started import is_starting, why_missing
 from tfscale.console.analysis.tasks.starting import starting
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
-from tfscale.core.records.task_status import Exit
+from tfscale.core.records.task_status import Exit, TaskState
 from tfscale.core.text import clock, duration, exit_clause, listing, no_contact, plural, step_rate, times
 
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
@@ -73,9 +74,9 @@ def headline(
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence
     if condition.stillness is not None:
-        return condition.stillness.sentence
+        return condition.stillness.sentence + announced(tasks)[0]
     if trouble := _trouble(tasks):
-        return trouble
+        return trouble + announced(tasks)[0]
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         unnamed = _unnamed(tasks, steps_per_second, conspicuous, late, stages, short)
         manner = _manner(diagnoses)
@@ -87,10 +88,11 @@ def headline(
 
 
 def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
-    """Decide whether a crash lies in the past: it is quoted once, even if the task runs again by then."""
-    if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
+    """Decide whether a crash lies in the past: it is quoted once, even if the task is started again by then."""
+    if diagnosis.kind != "crash" or task is None or task.status is None:
         return False
-    return task.status.started is not None and task.status.started > diagnosis.begin
+    is_later = task.status.started is not None and task.status.started > diagnosis.begin
+    return task.state is TaskState.STARTING or (task.running and is_later)
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
