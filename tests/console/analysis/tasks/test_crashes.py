@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from tfscale.console.analysis.first_steps import about_crash
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.failure.uncaught_exception import HEADER
@@ -105,13 +106,28 @@ def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
     assert crash.sentence.startswith("worker:0 exited 2 at ")
 
 
-def test_a_restart_that_agents_have_announced_is_told_and_not_advised(view: View, died: Died) -> None:
+def test_what_agents_do_about_a_crash_is_told_and_not_advised(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    worker = view("worker:0", status=died(100.0, code=1))
+    (crash,) = CrashWatch().diagnose({"worker:0": worker}, 100.5)
+    assert about_crash(with_restart(crash, {"worker:0": worker})) == "read the end of its log; then restart"
+
+    def told(task: ObservedTask) -> str:
+        restarted = with_restart(crash, {"worker:0": task})
+        assert about_crash(restarted) == "read the end of its log"
+        return restarted.sentence.removeprefix(crash.sentence)
+
     soon = died(100.0, code=1, restart_at=105.0, reason="restart 2 of 10 within 1 h")
-    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=soon)}, 100.5)
-    assert crash.sentence.endswith(f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)")
-    assert about_crash(crash) == "read the end of its log"
-    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5)
-    assert about_crash(crash) == "read the end of its log; then restart"
+    assert told(view("worker:0", status=soon)) == (
+        f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)"
+    )
+    again = view("worker:0", status=status(generation=2), last_end=soon.exit)
+    assert told(again) == "; worker:0 is started again"
+    left = view("worker:0", status=died(100.0, code=1, reason="given up after worker:0 exited 1: 10 restarts in 1 h"))
+    given_up = with_restart(crash, {"worker:0": left})
+    assert given_up.sentence.endswith("; the agent of worker:0: given up after worker:0 exited 1: 10 restarts in 1 h")
+    assert about_crash(given_up) == "read the end of its log; then restart"
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:

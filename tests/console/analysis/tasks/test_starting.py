@@ -79,7 +79,8 @@ def test_a_restart_after_a_failure_is_a_recovery_from_the_order_on(
     for task in tasks:
         task.observe(frame(112.0, status=TaskStatus(TaskState.RUNNING, 2, 1, started=105.0, reason=why), **IMPORTS))
     assert starting(tasks) == (
-        f"recovering, 12 s after the failure {again}: worker:0 and worker:1 import TensorFlow, or prepare their training"
+        f"recovering, 12 s after the failure {again}: worker:0 and worker:1 import TensorFlow, or prepare their "
+        "training"
     )
 
 

@@ -20,7 +20,6 @@ from tfscale.console.analysis.observed.out_of_step import (
     left_early,
     parted,
 )
-from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.clues import Clue
@@ -91,11 +90,7 @@ class CrashWatch:
         settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        told = [incident for incident in settled if not _was_requested(incident, tasks)]
-        return [
-            with_restart(_described(each, tasks, now), (tasks[failure.task] for failure in each.failures))
-            for each in told
-        ]
+        return [_described(incident, tasks, now) for incident in settled if not _was_requested(incident, tasks)]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
