@@ -29,7 +29,7 @@ class HostReplacement:
 
     @property
     def plan(self) -> str:
-        """What follows on tries in vain, as the next part of a sentence; empty where tasks stay where they are."""
+        """Consequence of tries in vain, as the next part of a sentence; empty where tasks stay where they are."""
         return "" if self._mover is None else f", and after {time_text(self._policy.replace_after)} without that host"
 
     def due_in(self, incident: Incident) -> float | None:

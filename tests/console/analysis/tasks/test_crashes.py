@@ -78,7 +78,7 @@ def test_two_signals_from_outside_some_seconds_apart_are_two_failures(
 
 
 def test_kills_at_once_are_one_failure_and_none_is_told_as_the_reason_of_another(view: View, died: Died) -> None:
-    """Who ends a job kills all of its tasks, one after the other."""
+    """A scheduler that ends a job kills all of its tasks, one after the other."""
     views = [view(f"worker:{index}", status=died(100.0 + index, signal=9)) for index in range(6)]
     (crash,) = diagnose(CrashWatch(), *views)
     assert crash.subject == "worker:0" and "peer" not in crash.sentence

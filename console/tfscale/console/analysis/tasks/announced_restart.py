@@ -1,4 +1,4 @@
-"""What agents do about failed tasks, in the words of a failure: a restart to come, one that has begun, or none."""
+"""Restarts of failed tasks in the words of a failure: to come, begun, or given up, as agents tell."""
 
 from __future__ import annotations
 
