@@ -43,8 +43,8 @@ def standing_place(stacks: str) -> str:
         return f"its program stands at {frame.place}"
     for frames in others:
         if (frame := _innermost(frames)) is not None:
-            called = (words for words, by in _CALLERS.items() if any(by.search(each.file) for each in frames))
-            return f"{next(called, 'a thread of its program')} stands at {frame.place}"
+            whose = (words for words, by in _CALLERS.items() if any(by.search(each.file) for each in frames))
+            return f"{next(whose, 'a thread of its program')} stands at {frame.place}"
     called = next((frame for frame in main if frame.is_programs), None)
     return "" if called is None else f"its program waits in TensorFlow, called at {called.place}"
 
