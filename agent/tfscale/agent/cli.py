@@ -143,6 +143,11 @@ def read_settings(
             f"--listen {chosen['listen']}: one address for {len(tasks)} tasks ({', '.join(map(str, tasks))}): give the "
             "address of each in [agents] of the cluster file"
         )
+    if (replicas := chosen.get("replicas", 1)) > 1 and not spec.is_alone:
+        raise UsageError(
+            f"--replicas {replicas}: for a script that runs alone, and this is a task of a cluster, whose replicas are "
+            "its GPUs or its one CPU: leave it out"
+        )
     words = _command(command, spec) if needs_program else ()
     unknown = others_unknown(environment) if spec.is_alone else ""
     found = (_settings(chosen, spec, file, task, spare, words) for task in tasks)

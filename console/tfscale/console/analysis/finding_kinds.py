@@ -111,7 +111,7 @@ KINDS = (
         nouns=("host that was cut off", "hosts that were cut off"), is_over="its host is heard again",
         tells_who_ended=True,
         first_step="see whether its host is up, then look at its network (cable, port, firewall); restart what has "
-        "ended",
+        "ended, unless agents do",
     ),
     FindingKind(
         name="crash", group=Group.PROCESS, charges=Charge.RECOVERY, forbids_restart=True, nouns=("crash", "crashes"),

@@ -15,7 +15,7 @@ from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import Counters
 from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, StepBatch
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.records.training import Gradients
 from tfscale.core.report_schedule import PERIOD
 from tfscale.core.validation import is_moment
@@ -75,7 +75,11 @@ class ObservedTask:
     is_news: bool = False
     """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
+    last_end: Exit | None = None
+    """End of the attempt before its present one; None where it was not seen."""
     probe: ProbeStatus | None = None
+    saved: float | None = None
+    """Time of its newest checkpoint that was told so far, also by an attempt before."""
     collective: Collective | None = None
     coordinator: Coordinator | None = None
     stopped: bool = False
@@ -192,7 +196,10 @@ class ObservedTask:
         if frame.probe is not None and frame.probe.devices is not None:
             self.gpus = max(self.gpus, frame.gpu_count)
         self.clock_set = self._follow_clock(frame)
+        if attempt != before:
+            self.last_end = self.status.exit if self.status else None
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
+        self.saved = (frame.probe.checkpoint if frame.probe else None) or self.saved
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
             self.is_joined = self.not_finite_since = self.not_finite_step = self.gradients = None
