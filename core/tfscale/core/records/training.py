@@ -48,6 +48,23 @@ class Gradients:
     """Name of the first of these variables; empty if unknown."""
 
 
+MOST_LOGS = 16
+"""Largest number of `Training.logs`."""
+LONGEST_LOG_NAME = 64
+"""Characters of a log's name; a log with a longer name is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNumber:
+    """Number that Keras logs: a metric, a part of the loss, or a number of a callback."""
+
+    name: str
+    value: float | None = None
+    """None where it is not finite."""
+    epoch: int | None = None
+    """Epoch, from 0, at whose end it was logged; None: logged with the newest batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Training:
     """Progress of the training, mostly where Keras reports it. Numbers with a `Display` are shown under their names."""
@@ -64,6 +81,10 @@ class Training:
     """Norm of the gradients, where the program logs it under this name."""
     gradients: Gradients | None = None
     """Newest gradients, if the probe checks them: on CPUs, in graphs of several replicas, without XLA."""
+    logs: tuple[LoggedNumber, ...] = ()
+    """Keras's logs but `loss`, `learning_rate` and `grad_norm`."""
+    logs_left_out: int = 0
+    """Number of logs beyond `MOST_LOGS`, or with a name longer than `LONGEST_LOG_NAME`."""
 
 
 TRAINING_DISPLAYS: Mapping[str, Display] = {
