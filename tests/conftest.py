@@ -1,6 +1,6 @@
 """Fixtures of all tests: they, and the consoles that they start, stay away from what this user's own console keeps.
 
-Beside them options about the matrix, and the count of reruns.
+Beside them options about the matrix and turns, and the count of reruns.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import matrix_runs
 import pytest
+from plugins import matrix_runs, turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     matrix_runs.add_options(parser)
+    turns.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(matrix_runs.MatrixRuns(config))
+    config.pluginmanager.register(turns)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

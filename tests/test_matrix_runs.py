@@ -1,4 +1,4 @@
-"""Each commit has a tenth of the matrix, and the file of its last runs is written, read and judged."""
+"""The file of the last runs of the matrix is written, read and judged."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import matrix_runs
 import pytest
-from matrix_runs import KNOWN_FROM, OLDEST_COMMITS, OLDEST_DAYS, Row, faults, read_rows, tenth
+from plugins import matrix_runs
+from plugins.matrix_runs import KNOWN_FROM, OLDEST_COMMITS, OLDEST_DAYS, Row, faults, read_rows
 
 CONFTEST = """
-import matrix_runs
+from plugins import matrix_runs
 
 def pytest_addoption(parser):
     matrix_runs.add_options(parser)
@@ -68,7 +68,10 @@ def commit(tree: Path) -> str:
 
 def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the tree's tests by pytest with these options of the matrix."""
-    path = os.environ | {"PYTHONPATH": str(Path(matrix_runs.__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.environ | {
+        "PYTHONPATH": str(Path(matrix_runs.__file__).parents[1]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     command = [sys.executable, "-m", "pytest", "-m", "matrix", "-p", "no:cacheprovider", *words]
     return subprocess.run(command, cwd=tree, env=path, capture_output=True, text=True, check=False)
 
@@ -135,18 +138,3 @@ def test_a_row_of_too_many_commits_ago_is_a_fault(tree: Path) -> None:
     assert list(faults(rows, rows, tree, TODAY)) == []
     commit(tree)
     assert list(faults(rows, rows, tree, TODAY)) == [f"tests/a: ran {OLDEST_COMMITS + 1} commits ago"]
-
-
-def test_ten_turns_run_every_case_once_and_a_group_together() -> None:
-    cases = {f"tests/a[{number}]": f"group {number // 2}" for number in range(40)} | {"tests/b": "tests/b"}
-    rows = {"tests/b": Row("tests/b", cases=1, seconds=1000.0)}
-    turns = [tenth(cases, rows, f"{number:08x}") for number in range(10)]
-    assert sorted(case for turn in turns for case in turn) == sorted(cases)
-    assert max(map(len, turns)) <= 6 and min(map(len, turns)) >= 3
-    for turn in turns:
-        assert {cases[case] for case in turn}.isdisjoint({cases[case] for case in cases if case not in turn})
-
-
-def test_a_commits_turn_is_that_of_its_first_digits(tree: Path) -> None:
-    listed = run(tree, "--matrix-tenth", "0000000a", "--collect-only", "--quiet").stdout.splitlines()
-    assert [line for line in listed if "::" in line] == [f"{NUMBERS}[0]"]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matrix_runs
 import pytest
+from plugins import matrix_runs
 
 FLAKY = """
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_rerun_is_written_down_once(processes: str, tmp_path: Path) -> None:
         "test_it.py": FLAKY,
     }.items():
         (tmp_path / name).write_text(text)
-    variables = {"PYTHONPATH": str(Path(matrix_runs.__file__).parent), "TFSCALE_RERUNS": str(tmp_path / "reruns")}
+    variables = {"PYTHONPATH": str(Path(matrix_runs.__file__).parents[1]), "TFSCALE_RERUNS": str(tmp_path / "reruns")}
     command = [sys.executable, "-m", "pytest", "-n", processes, "--reruns", "1"]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | variables, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout

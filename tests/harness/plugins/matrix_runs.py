@@ -1,6 +1,6 @@
-"""Runs of the matrix: a tenth of its cases for each commit, and the file that keeps when each test ran last.
+"""Runs of the matrix: the file that keeps when each of its tests ran last.
 
-The tests that `matrix` marks take an hour together, so CI runs a tenth of their cases, another one for each commit.
+The tests that `matrix` marks take an hour together, so CI runs a tenth of their cases for each commit (turns.py).
 `scripts/matrix` runs all of a test's cases and writes its row in tests/matrix.md; `scripts/matrix --check` fails where
 a row is too old.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -18,15 +18,12 @@ from typing import NamedTuple
 import pytest
 
 FILE = Path("tests/matrix.md")
-TENTHS = 10
 OLDEST_DAYS, OLDEST_COMMITS = 60, 300
 """Age from which a row is too old. The CI of ten commits has run every case once, so that a row is a second look, by
 one machine in one piece: at 60 days a fault is still found in the release in which it was made."""
 KNOWN_FROM = date(2027, 1, 27)
 """Day from which no row may be `not known`: 60 days after the file was begun."""
 NOT_KNOWN = "not known"
-USUAL_SECONDS = 15.0
-"""Seconds of a case that has not been timed: the median of those that have."""
 HEAD = """\
 # The matrix
 
@@ -78,26 +75,6 @@ def faults(tests: Collection[str], rows: dict[str, Row], root: Path, today: date
             yield f"{test}: ran {commits} commits ago"
 
 
-def tenth(cases: Mapping[str, str], rows: dict[str, Row], commit: str) -> set[str]:
-    """Return the cases of a commit's turn; `cases` has the group of each, and those of one group run together.
-
-    The dearest groups are dealt out first, so that all tenths take as long.
-    """
-    seconds: Counter[str] = Counter()
-    for case, group in cases.items():
-        row = rows.get(test_of(case))
-        seconds[group] += row.seconds / row.cases if row is not None and row.cases else USUAL_SECONDS
-    dealt = sorted(seconds, key=lambda group: (-seconds[group], group))
-    chosen = set(dealt[int(commit[:8], 16) % TENTHS :: TENTHS])
-    return {case for case, group in cases.items() if group in chosen}
-
-
-def group_of(item: pytest.Item) -> str:
-    """Return the group of a case: the one that its mark names where cases share what takes long, else its own name."""
-    marker = item.get_closest_marker("matrix")
-    return marker.kwargs.get("group", item.nodeid) if marker is not None else item.nodeid
-
-
 def test_of(name: str) -> str:
     """Return the test of a case: its name without parameters."""
     return name.partition("[")[0]
@@ -113,10 +90,9 @@ def _commits_since(commit: str, root: Path) -> int:
 
 
 class MatrixRuns:
-    """Plugin of pytest that chooses cases of the matrix, and keeps how their tests ended."""
+    """Plugin of pytest that keeps how the tests of the matrix ended."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._of = config.getoption("matrix_tenth")
         self._is_kept = config.getoption("matrix_keep")
         self._is_checked = config.getoption("matrix_check")
         self._ends = time.monotonic() + 60 * (config.getoption("matrix_minutes") or 1e6)
@@ -130,15 +106,11 @@ class MatrixRuns:
         return read_rows(self._file.read_text() if self._file.exists() else "")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-        """Choose the cases of a commit's turn, or let the tests whose rows are oldest begin."""
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
+        """Let the tests whose rows are oldest begin."""
         self._cases = Counter(test_of(item.nodeid) for item in items if item.get_closest_marker("matrix"))
         yield
-        if self._of:
-            chosen = tenth({item.nodeid: group_of(item) for item in items}, self._rows, self._of)
-            config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
-            items[:] = [item for item in items if item.nodeid in chosen]
-        elif self._is_kept:
+        if self._is_kept:
             items.sort(key=lambda item: self._day(test_of(item.nodeid)))
 
     def _day(self, test: str) -> str:
@@ -182,7 +154,6 @@ def _result(results: dict[str, str]) -> str:
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("matrix")
-    group.addoption("--matrix-tenth", metavar="COMMIT", help="only the cases whose turn it is at this commit")
     group.addoption("--matrix-keep", action="store_true", help="keep when each test ran in tests/matrix.md")
     group.addoption("--matrix-minutes", type=float, metavar="N", help="begin no further test after N minutes")
     group.addoption("--matrix-check", action="store_true", help="fail where a row of tests/matrix.md is too old")
