@@ -6,8 +6,8 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import numpy as np
+import pytest
 from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training
 
 pytest.importorskip("tensorflow")

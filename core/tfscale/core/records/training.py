@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from tfscale.core.records.schema import Time
@@ -91,9 +91,29 @@ TRAINING_DISPLAYS: Mapping[str, Display] = {
     each.name: each.metadata["display"] for each in fields(Training) if each.metadata
 }
 """Displays of the numbers of `Training`, by the names of their fields."""
+_LOGGED = Display("as Keras logs it")
+
+
+def display_of(name: str) -> Display:
+    """Return the display of a field of `Training`, or of a number of its `logs`."""
+    return TRAINING_DISPLAYS.get(name, _LOGGED)
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a number for people; a log keeps the name that the program gives it."""
+    return name.replace("_", " ") if name in TRAINING_DISPLAYS else name
+
+
+def paired(names: Iterable[str]) -> list[str]:
+    """Return the names in their order, but that of a validation, `val_loss`, after that of the training, `loss`."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(places, key=lambda name: places.get(name.removeprefix("val_"), places[name]))
 
 
 def training_numbers(training: Training | None) -> dict[str, float]:
-    """Return the known numbers that have a display, by field name, in the units of people."""
-    read = ((name, getattr(training, name, None), display.offset) for name, display in TRAINING_DISPLAYS.items())
-    return {name: value + offset for name, value, offset in read if value is not None}
+    """Return the known numbers that are shown, fields and then logs, by name, in the units of people."""
+    if training is None:
+        return {}
+    read = ((name, getattr(training, name), display.offset) for name, display in TRAINING_DISPLAYS.items())
+    numbers = {name: value + offset for name, value, offset in read if value is not None}
+    return {**numbers, **{log.name: log.value for log in training.logs if log.value is not None}}

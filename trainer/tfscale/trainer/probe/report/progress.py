@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training
+from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training, paired
 from tfscale.trainer.probe.report.remote_logs import RemoteReader, fetched, is_remote
 
 _NAMED = ("loss", "learning_rate", "grad_norm")
@@ -56,18 +56,15 @@ class _Fit:
     def _further(self, logs: Mapping[str, Any]) -> tuple[tuple[LoggedNumber, ...], int]:
         """Return the logs without a field of their own, `accuracy` beside `val_accuracy`, and how many are left out."""
         numbers, left_out = list[LoggedNumber](), 0
-        places = {name: place for place, name in enumerate(logs)}
-        names = [name for name in {**logs, **self.epoch_logs} if isinstance(name, str) and name not in _NAMED]
-        for name in sorted(names, key=lambda name: places.get(name.removeprefix("val_"), len(places))):
+        for name in paired(name for name in {**logs, **self.epoch_logs} if isinstance(name, str)):
             value, epoch = (logs[name], None) if name in logs else (self.epoch_logs[name], self.ended_epoch)
-            if not _is_single(value):
+            if name in _NAMED or not _is_single(value):
                 continue
             if len(numbers) == MOST_LOGS or len(name) > LONGEST_LOG_NAME:
                 left_out += 1
             elif (number := _number(value, float)) is not None:
                 numbers.append(LoggedNumber(name, _finite(number), epoch))
         return tuple(numbers), left_out
-
 
 
 class Progress:
