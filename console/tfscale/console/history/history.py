@@ -15,12 +15,12 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.run.cluster_context import MANY
-from tfscale.console.history.gauges import Gauges, gauges_of
+from tfscale.console.history.gauges import Gauges
 from tfscale.console.history.joined_steps import JoinedSteps, joined
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
 from tfscale.console.history.transfer_series import TransferSeries
-from tfscale.console.wire.frames import ArrivedCounters
+from tfscale.console.wire.frames import frame_gauges
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.step_batch import PHASES
@@ -277,12 +277,7 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:
-    counters = frame.counters
-    if isinstance(counters, ArrivedCounters):
-        gauges = counters.gauges
-    else:
-        gauges = gauges_of(counters.host, counters.gpus, getattr)
-    return *gauges, *[getattr(frame.training, name, None) for name in _TRAINING]
+    return *frame_gauges(frame), *[getattr(frame.training, name, None) for name in _TRAINING]
 
 
 def _drawable(rows: Sequence[Sequence[float | None]]) -> NDArray[np.float32]:

@@ -145,6 +145,16 @@ def frame(data: bytes) -> Frame:
     return made  # type: ignore[no-any-return]
 
 
+def frame_gauges(frame: Frame | None) -> Gauges:
+    """Return the gauges of the frame's host and GPUs, all unknown without a frame."""
+    if frame is None:
+        return Gauges()
+    counters = frame.counters
+    return (
+        counters.gauges if isinstance(counters, ArrivedCounters) else gauges_of(counters.host, counters.gpus, getattr)
+    )
+
+
 def frame_message(record: Frame) -> telemetry_pb2.Frame:
     return message_of(telemetry_pb2.Frame, record)
 
