@@ -12,6 +12,7 @@ import pytest
 from command_words import run_command
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.model import TaskView
 from tfscale.console.export.rows import event_line, frame_line, header
 from tfscale.console.report.timelines import TrainingTimeline
 from tfscale.console.sources.simulation.simulated import simulated_spec
@@ -60,7 +61,7 @@ def test_charts_of_two_runs_have_the_same_times_and_scales(runs: list[str], caps
 
 
 def test_a_curve_is_of_the_first_task_that_reports_it_and_ends_with_the_task() -> None:
-    def view(index: int, value: float, state: TaskState = TaskState.RUNNING):
+    def view(index: int, value: float, state: TaskState = TaskState.RUNNING) -> TaskView:
         made = fakes.task_view(SPEC, fakes.worker(index))
         assert made.frame is not None
         training = Training(loss=value, logs=(LoggedNumber("val_loss", value),) * index)
