@@ -108,6 +108,10 @@ def _difference(name: str, values: Sequence[float | None], say: Callable[[float]
     """Yield the row of a number that at least one run has."""
     if any(value is not None for value in values):
         texts = tuple(UNKNOWN if value is None else say(value) for value in values)
-        first, last = values[0], values[-1]
-        has_change = len(values) == 2 and first is not None and last is not None and first > 0
-        yield Difference(name, texts, f"{last / first - 1:+.0%}" if has_change and first and last is not None else "")
+        yield Difference(name, texts, "" if say is percent else _change(values))
+
+
+def _change(values: Sequence[float | None]) -> str:
+    """Return the change from the first of two numbers to the second; empty where it is not known."""
+    first, second = values if len(values) == 2 else (None, None)
+    return f"{second / first - 1:+.0%}" if first is not None and second is not None and first > 0 else ""

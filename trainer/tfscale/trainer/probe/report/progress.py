@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,8 @@ class _Fit:
     epoch: int
     logs: Any = None
     """Logs of the newest batch: numbers, or tensors that may still be computed."""
-    ended_epoch: int | None = None
-    """Newest epoch that has ended."""
-    epoch_logs: Mapping[str, Any] = field(default_factory=dict)
-    """Logs of that epoch, numbers."""
+    ended: tuple[int, Mapping[str, Any]] = (-1, {})
+    """Newest epoch that has ended, and its logs; together, as another thread reads them."""
     model: Any = None
     is_over: bool = False
     is_read: bool = False
@@ -56,8 +54,9 @@ class _Fit:
     def _further(self, logs: Mapping[str, Any]) -> tuple[tuple[LoggedNumber, ...], int]:
         """Return the logs without a field of their own, `accuracy` beside `val_accuracy`, and how many are left out."""
         numbers, left_out = list[LoggedNumber](), 0
-        for name in paired(name for name in {**logs, **self.epoch_logs} if isinstance(name, str)):
-            value, epoch = (logs[name], None) if name in logs else (self.epoch_logs[name], self.ended_epoch)
+        ended_epoch, ended = self.ended
+        for name in paired(name for name in {**logs, **ended} if isinstance(name, str)):
+            value, epoch = (logs[name], None) if name in logs else (ended[name], ended_epoch)
             if name in _NAMED or not _is_single(value):
                 continue
             if len(numbers) == MOST_LOGS or len(name) > LONGEST_LOG_NAME:
@@ -88,7 +87,7 @@ class Progress:
     def epoch_ended(self, epoch: int, logs: Any) -> None:
         """Take in the logs of an epoch that has ended, which are numbers."""
         if self._fit is not None and isinstance(logs, dict):
-            self._fit.ended_epoch, self._fit.epoch_logs = epoch, dict(logs)
+            self._fit.ended = (epoch, dict(logs))
 
     def batch_ended(self, logs: Any, model: Any) -> None:
         """Take in the logs of a batch, and its model."""

@@ -44,7 +44,6 @@ def figures_of(snapshot: Snapshot) -> list[Figure]:
         Figure(loss(snapshot), "loss", is_named_first=True),
         Figure(percent(lost or None), "lost to stragglers", "to stragglers"),
         Figure(step_time(findings.transfer), "network"),
-        *logs(snapshot),
     ]
     return [figure for figure in figures if figure.value != UNKNOWN]
 
@@ -67,7 +66,7 @@ def goodput(findings: Findings) -> float | None:
     return productive / sum(findings.spent.values()) if productive else None
 
 
-def logs(snapshot: Snapshot) -> Iterator[Figure]:
+def logs_of(snapshot: Snapshot) -> Iterator[Figure]:
     """Yield what Keras logs of the first task that logs something; nothing without training."""
     if snapshot.findings.condition.may_be_judged:
         for log in next((training.logs for training in _trainings(snapshot) if training.logs), ()):
