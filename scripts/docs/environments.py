@@ -58,14 +58,13 @@ NEWEST = "tf-nightly"
 """The environment with the newest build of TensorFlow, which brings that of Keras."""
 
 
-def turn(commit: str) -> str:
-    """Return the environment whose turn it is at a commit: the newest builds at every second one, else one other.
+def turn(commit: str) -> list[str]:
+    """Return the environments whose turn it is at a commit: one other, and the newest builds.
 
     Of the others those count for which there is a Python here, without that of CI's own TensorFlow.
     """
-    number = int(commit[:8], 16)
     others = [name for name, each in ENVIRONMENTS.items() if name not in (NEWEST, "tf2.21") and _python(each)]
-    return others[number // 2 % len(others)] if number % 2 and others else NEWEST
+    return [others[int(commit[:8], 16) % len(others)], NEWEST] if others else [NEWEST]
 
 
 def _python(environment: Environment) -> str | None:

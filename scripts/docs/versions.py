@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument(
         "--turn",
         action="store_true",
-        help="`fit` in one environment, by the commit; the page stays",
+        help="`fit` with the newest builds and in one other environment, by the commit; the page stays",
     )
     parser.add_argument("--kept", type=Path, default=KEPT, metavar="FOLDER", help=f"of the environments ({KEPT})")
     chosen = parser.parse_args()
@@ -75,7 +75,7 @@ def main() -> int:
     leave_by_exception()
     selected = [] if chosen.look else chosen.program or (["fit"] if chosen.turn else [*EIGHT])
     own, nightlies = [], []
-    for name in [turn(_commit())] if chosen.turn else chosen.names or ENVIRONMENTS:
+    for name in turn(_commit()) if chosen.turn else chosen.names or ENVIRONMENTS:
         faults = _run(name, selected, chosen.kept, writes=not chosen.turn)
         if faults and chosen.turn:
             # As tests of CI do: it times real processes on the cores that there are.

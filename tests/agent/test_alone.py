@@ -49,8 +49,34 @@ def _said(agent: subprocess.Popen[bytes]) -> list[str]:
 
 
 def test_the_output_is_that_of_the_program_to_the_last_byte(start: Start) -> None:
-    output, _ = start("import os; os.write(1, bytes(range(256)) * 1000); os.write(2, b'\\r 50 %')").communicate()
-    assert output == bytes(range(256)) * 1000 + b"\r 50 %"
+    output, errors = start("import os; os.write(1, bytes(range(256)) * 1000); os.write(2, b'\\r 50 %')").communicate()
+    assert output == bytes(range(256)) * 1000
+    assert errors.endswith(b"shows it\n\r 50 %")
+
+
+def test_stdout_and_stderr_keep_their_order_where_they_go_to_the_same_place(start: Start) -> None:
+    program = "import os\nfor n in range(2000): os.write(1 + n % 2, b'%d\\n' % n)"
+    output, _ = start(program, stderr=subprocess.STDOUT).communicate()
+    assert output.partition(b"shows it\n")[2].split() == [b"%d" % n for n in range(2000)]
+
+
+def test_a_line_like_those_that_the_shim_adds_to_its_log_is_the_programs(start: Start) -> None:
+    line = "--- tfscale: 2026-11-26T00:00:00Z of mine"
+    output, _ = start(f"print({line!r}); print('no end', end='')").communicate()
+    assert output == f"{line}\nno end".encode()
+
+
+@pytest.mark.parametrize("given", [b"", b"first\nsecond\n"])
+def test_a_program_reads_what_a_pipe_gives_the_agent(given: bytes, start: Start) -> None:
+    output, _ = start("import sys; print(sys.stdin.read(), end='')", stdin=subprocess.PIPE).communicate(given)
+    assert output == given
+
+
+def test_a_program_reads_a_file_that_the_agent_was_given(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("yes\n")
+    with (tmp_path / "lines").open() as lines:
+        output, _ = start("print(input())", stdin=lines).communicate()
+    assert output == b"yes\n"
 
 
 def test_arguments_that_are_not_utf_8_or_very_long_reach_the_program_as_they_are(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ _LEAST_LOG = 4096
 """Bytes below which a log would be rotated more often than read."""
 _MOST_LOGS = 1000
 _MOST_GRACE = 24 * 3600
+_MOST_REPLICAS = 64
 _MOST_HISTORY = 240
 """Minutes of frames that take some 40 MB of memory, beside 7 MB of steps at most; more is for a recording."""
 
@@ -76,6 +77,8 @@ class AgentSettings:
     """Reason of the command that has placed the task here, None without such a command."""
     cluster_file: Path | None = None
     """File that `cluster` was read from."""
+    others_unknown: str = ""
+    """Words about a launcher that counts the program among others, where no cluster is known; else empty."""
     ends_container: bool = False
     """True where process 1 of a container ends with this agent, and the task with the container."""
     insecure: bool = _switch("serve and dial in plain text, also beyond loopback and with [tls] in the file")
@@ -86,9 +89,16 @@ class AgentSettings:
         "program that runs alone"
     )
     exit_unwatched: bool = _switch("end once the task has ended and no console watches")
-    show_output: bool = _switch("copy the tasks' output to stdout; default for a program that runs alone")
+    show_output: bool = _switch("copy the tasks' output to stdout and stderr; default for a program that runs alone")
     adopt: bool = _switch("adopt a task that runs, although it runs another command than this one")
     restart: bool = _switch("start the task again if it ended while no agent ran")
+    replicas: int = _setting(
+        at_most(_MOST_REPLICAS, count),
+        "1",
+        "N",
+        "have MirroredStrategy() find this many devices, in a script that runs alone: GPUs, or without any logical "
+        "devices of the CPU",
+    )
     script_tf_config: bool = _switch("keep a TF_CONFIG that the script itself assigns")
     log_size: int = _setting(size(_LEAST_LOG), "64M", "SIZE", f"rotate the task's log at this size ({SIZE_UNITS})")
     log_keep: int = _setting(at_most(_MOST_LOGS, count_from_0), "4", "N", "number of rotated logs to keep")

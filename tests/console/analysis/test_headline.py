@@ -87,6 +87,8 @@ def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
     crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
     peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
     assert headline((crash,), [view("worker:0"), peer], TRAINING, steps_per_second=1.0) == crash.sentence
+    starts = [view("worker:0", status=TaskStatus(TaskState.STARTING, 2, 1)), view("worker:1")]
+    assert headline((crash,), starts, of_now(starts)) == "starting for 1 m 40 s: worker:0 is being started"
     trains = [view("worker:0", progressed=99.0, status=again), peer]
     assert (
         headline((crash,), trains, TRAINING, steps_per_second=8.0)
@@ -114,6 +116,11 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
     unheard = [view(f"worker:{index}", probe=None) for index in range(3)]
     assert said_of(*unheard[:2]).endswith("does not report; 1 more is missing")
     assert said_of(*unheard).endswith("does not report; 2 more are missing")
+    new = [view(f"worker:{index}", up=False, at=None, status=None) for index in range(2)]
+    assert said_of(view("worker:2"), new[0]) == "waiting for the agent of worker:0, which has not answered so far"
+    assert said_of(*new) == "waiting for the agents of worker:0 and worker:1, which have not answered so far"
+    left = view("worker:0", status=well, up=False)
+    assert said_of(left, gone) == "all tasks have ended well", "with its task an agent may leave"
     served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
     assert said_of(gone, view("ps:0", status=served)) == "all tasks have ended well"
     assert said_of(view("worker:0", status=served)) == "all tasks have ended as asked"

@@ -31,7 +31,7 @@ SLOW = {"SLOW": "0.05", "STEPS": "300"}
 """Variables of a run whose second worker is slowed."""
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
 _NOISE = re.compile(
-    r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|Additional GRPC"
+    r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|:\{.created|Additional GRPC"
     r"|=== Source Location|external/"
     r"|\d{4}-\d\d-\d\d \d\d:|.*( - ETA: |/step)|\s*$)"
 )

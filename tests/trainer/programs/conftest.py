@@ -47,12 +47,6 @@ def check() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def run_code() -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Runs Python code, in the environment of the checks."""
-    return lambda code: ended(sys.executable, "-c", code)
-
-
-@pytest.fixture
 def program(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Runs a program with options and returns its result."""
 

@@ -89,7 +89,9 @@ def _run_description() -> str:
 
 
 def _add_run_flags(run: argparse.ArgumentParser) -> None:
-    run.add_argument("program", metavar="PROGRAM", help=f"one of {', '.join(entries('program'))}")
+    run.add_argument(
+        "program", metavar="PROGRAM", help=f"one of {', '.join(entries('program'))}, or a file such as ./my_model.py"
+    )
     run.add_argument("--strategy", default="one-device", metavar="S", help=f"one of {', '.join(entries('strategy'))}")
     run.add_argument("--with", metavar="T=V,...", help="techniques, each with its value: see tfscale-train list")
     run.add_argument("--loop", choices=LOOPS, default="fit", help="Keras's fit, or a loop of its own; default fit")

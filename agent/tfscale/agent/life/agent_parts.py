@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,7 @@ from tfscale.agent.recovery.task_recovery import TaskRecovery
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.shown_output import goes_together
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
@@ -152,5 +154,9 @@ def task_spec(settings: AgentSettings) -> TaskSpec:
         state=files.shim_state,
         lock=files.shim_lock,
         log=files.log,
+        shown=files.shown if settings.show_output else None,
+        shown_errors=files.shown_errors if settings.show_output and not goes_together() else None,
+        # A terminal's lines come to the group in its foreground, which the task is not.
+        reads_stdin=settings.cluster.is_alone and settings.exit_with_task and not os.isatty(0),
         **{name: getattr(settings, name) for name in named},
     )

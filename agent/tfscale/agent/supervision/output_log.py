@@ -15,8 +15,6 @@ from tfscale.agent.supervision.writer_thread import WriterThread
 
 _LONGEST_LINE = 1 << 16
 """Bytes by which a log may be larger than its limit because no line ends."""
-UNFINISHED = " (after a line without an end)"
-"""End of a shim's own line before which the shim has ended an unfinished line of the task."""
 
 
 class OutputLog:
@@ -45,9 +43,9 @@ class OutputLog:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if self._begins_line is None:
             self._begins_line = _ends_with_line(self._path)
-        before, after = ("", "") if self._begins_line else ("\n", UNFINISHED)
+        before = "" if self._begins_line else "\n"
         # Arguments and paths need not be UTF-8.
-        self.write(f"{before}--- tfscale: {now} {text}{after}\n".encode(errors="backslashreplace"))
+        self.write(f"{before}--- tfscale: {now} {text}\n".encode(errors="backslashreplace"))
 
     def skip(self, size: int) -> None:
         """Have the log mark the place of bytes that `write` never got."""

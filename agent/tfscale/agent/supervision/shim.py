@@ -1,9 +1,10 @@
 """Process between an agent and its task: it survives the agent, so the training goes on without an agent.
 
 Each task has one shim, `python -IS -c PROGRAM` in a session of its own, with its options (a JSON object) on stdin. The
-shim is the task's parent, merges the task's output into a log that it rotates, holds the lock file that its agent
-locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the standard
-library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
+shim is the task's parent, merges the task's output into a log that it rotates, and where an agent shows the output,
+keeps it a second time without lines of its own, stdout and stderr apart if they are to be. It holds the lock file that
+its agent locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the
+standard library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
 
     SIGTERM      end the task's process group; kill what is left after the grace period
     SIGRTMAX-2   kill the task's process group now
@@ -41,6 +42,7 @@ from tfscale.agent.supervision.writer_thread import WriterThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NotRequired, TypedDict
 
     class ShimOptions(TypedDict):
@@ -59,7 +61,10 @@ if TYPE_CHECKING:
         open_files: NotRequired[int]
         folder: str
         command: list[str]
-        shown: list[str]
+        named: list[str]
+        shown: str | None
+        shown_errors: str | None
+        stdin: int | None
 
 
 KILL_NOW = signal.SIGRTMAX - 2
@@ -77,6 +82,8 @@ _CHUNK = 1 << 16
 """Bytes of one read of the task's output."""
 _PIPE = 1 << 20
 """Bytes that the task can write before it waits for the shim."""
+_SHOWN_KEPT = 2
+"""Files of a stream that is shown, the newest with it: an agent whose reader has stopped may be so far behind."""
 _PATIENCE = 5.0
 """Seconds at the end of the task for a hanging disk, to take each file's last words."""
 _FIRST_STATE = 0.5
@@ -108,6 +115,8 @@ class Shim:
         pid = os.getpid()
         self._options = options
         self._log = BackgroundLog(OutputLog(options["log"], options["log_size"], options["log_keep"]))
+        shown = (options["shown"], options["shown_errors"])
+        self._shown = [BackgroundLog(OutputLog(path, options["log_size"], _SHOWN_KEPT)) for path in shown if path]
         self._file = StateFile(options["state"])
         self._writer = WriterThread("state")
         self._writer.insist(self._file.set_aside)
@@ -119,7 +128,7 @@ class Shim:
             "generation": options["generation"],
             "attempt": options["attempt"],
             "restarted_for": options.get("restarted_for", ""),
-            "argv": options["shown"],
+            "argv": options["named"],
             "directory": options["folder"],
         }
         self._name = f"generation {options['generation']}, attempt {options['attempt']}"
@@ -135,9 +144,12 @@ class Shim:
         task = self._launch()
         if task is None:
             return NOT_FOUND
-        assert task.stdout is not None
-        os.set_blocking(task.stdout.fileno(), False)
-        self._selector.register(task.stdout, selectors.EVENT_READ, self._drain)
+        streams = {each.fileno(): number for number, each in enumerate((task.stdout, task.stderr)) if each is not None}
+        for fd, number in streams.items():
+            os.set_blocking(fd, False)
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
+            self._selector.register(fd, selectors.EVENT_READ, partial(self._drain, self._shown[number:][:1]))
         self._selector.register(signals, selectors.EVENT_READ, self._on_signal)
         ended = os.pidfd_open(task.pid)
         self._selector.register(ended, selectors.EVENT_READ)
@@ -146,7 +158,8 @@ class Shim:
         # The zombie keeps its process group's number from being used again until the rest of the group is gone.
         self._kill(signal.SIGKILL)
         kill_session(self._state["shim_pid"], self._state["shim_started"])
-        self._drain(task.stdout.fileno())
+        for fd, number in streams.items():
+            self._drain(self._shown[number:][:1], fd)
         return self._finish(task.wait())
 
     def _catch_signals(self) -> int:
@@ -164,9 +177,9 @@ class Shim:
         try:
             task = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if (stdin := self._options["stdin"]) is None else stdin,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.PIPE if self._options["shown_errors"] else subprocess.STDOUT,
                 cwd=self._options["directory"],
                 process_group=0,
                 bufsize=0,
@@ -174,9 +187,6 @@ class Shim:
         except (OSError, ValueError) as error:
             self._fail(error)
             return None
-        assert task.stdout is not None
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(task.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
         self._task_pid = task.pid
         self._change(task_pid=task.pid, task_started=start_time(task.pid), started=time.time())
         return task
@@ -198,7 +208,7 @@ class Shim:
             self._kill_at = None
         return {key.fileobj for key, _ in ready}
 
-    def _drain(self, fd: int) -> None:
+    def _drain(self, shown: Sequence[BackgroundLog], fd: int) -> None:
         for _ in range(_PIPE // _CHUNK):
             try:
                 data = os.read(fd, _CHUNK)
@@ -208,7 +218,8 @@ class Shim:
                 with contextlib.suppress(KeyError):
                     self._selector.unregister(fd)
                 return
-            self._log.write(data)
+            for log in (self._log, *shown):
+                log.write(data)
             self._tell_loss()
 
     def _tell_loss(self) -> None:
@@ -252,7 +263,8 @@ class Shim:
 
     def _close(self, **end: object) -> None:
         """Write down the end, after all output."""
-        self._log.close(_PATIENCE)
+        for log in (self._log, *self._shown):
+            log.close(_PATIENCE)
         self._change(**end, lost_output=self._log.lost)
         self._writer.insist(self._file.close)
         self._writer.close(_PATIENCE)

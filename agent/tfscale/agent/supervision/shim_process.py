@@ -39,6 +39,12 @@ class TaskSpec:
     log_size: int
     """Bytes at which the log is rotated."""
     log_keep: int
+    shown: Path | None = None
+    """Second log, of stdout alone where `shown_errors` is given; None where no agent shows the output."""
+    shown_errors: Path | None = None
+    """Second log of stderr; None where it goes where stdout goes, and in their common order."""
+    reads_stdin: bool = False
+    """True where the task's stdin is the agent's."""
 
     @property
     def folder(self) -> str:
@@ -63,9 +69,11 @@ class ShimProcess:
         """Start the shim; `writer` is the pipe for its states, `lock` the locked file. Raises OSError."""
         # Neither is a file on a disk: one that hangs delays no start, and options may be as long as a command is.
         options, self._errors = os.memfd_create("options"), os.memfd_create("errors")
+        stdin = os.dup(0) if spec.reads_stdin else None
+        given = [writer, lock] + ([] if stdin is None else [stdin])
         try:
             with os.fdopen(options, "w", closefd=False) as file:
-                json.dump(_options(spec, launch, writer), file, default=str)
+                json.dump(_options(spec, launch, writer) | {"stdin": stdin}, file, default=str)
             os.lseek(options, 0, os.SEEK_SET)
             self._process = subprocess.Popen(
                 [sys.executable, "-IS", "-c", _PROGRAM.format(root=_ROOT)],
@@ -74,13 +82,15 @@ class ShimProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 start_new_session=True,
-                pass_fds=(writer, lock),
+                pass_fds=given,
             )
         except OSError:
             os.close(self._errors)
             raise
         finally:
             os.close(options)
+            if stdin is not None:
+                os.close(stdin)
         self.pid = self._process.pid
 
     def reap(self) -> str:
@@ -120,5 +130,5 @@ def _options(spec: TaskSpec, launch: Launch, writer: int) -> dict[str, Any]:
         "folder": spec.folder,
         "agent": writer,
         "open_files": GIVEN[0],
-        "shown": shown_command(spec.command),
+        "named": shown_command(spec.command),
     }

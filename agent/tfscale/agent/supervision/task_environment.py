@@ -36,6 +36,7 @@ def task_environment(
     environment |= {
         "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else given,
         "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
+        "TFSCALE_DEVICES": str(settings.replicas),
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
         "TFSCALE_GENERATION": str(generation),

@@ -72,7 +72,7 @@ def is_healthy(snapshot: Snapshot) -> bool:
 
 
 def _is_well(view: TaskView) -> bool:
-    return view.is_up or (view.link.state is LinkState.UP and view.has_ended and has_ended_well(view))
+    return view.is_up or (view.has_ended and has_ended_well(view))
 
 
 def snapshot_line(snapshot: Snapshot) -> Json:

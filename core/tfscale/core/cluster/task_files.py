@@ -32,6 +32,16 @@ class TaskFiles:
         return self._file("log")
 
     @property
+    def shown(self) -> Path:
+        """Log from which the agent shows the task's stdout, and its stderr where both go to the same place."""
+        return self._file("out")
+
+    @property
+    def shown_errors(self) -> Path:
+        """Log from which the agent shows the task's stderr."""
+        return self._file("err")
+
+    @property
     def stacks(self) -> Path:
         return self._file("stacks")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,19 +56,27 @@ class Entry:
     """Public functions and constants that the module itself defines."""
     folder: str = ""
     """Dotted name of the folder that holds the module."""
+    file: Path | None = None
+    """File of a program of the user's own."""
 
     def load(self) -> ModuleType:
         """Import the module. Raises UsageError when a package for it is not installed."""
         try:
+            if self.file is not None:
+                return _loaded(self.file)
             return importlib.import_module(f"tfscale.trainer.{self.folder}.{self.name.replace('-', '_')}")
         except ModuleNotFoundError as error:
-            raise not_installed(error.name) from None
+            raise self._lacks(error.name) from None
 
     def check_installed(self, keras: str) -> None:
         """Look for the packages that the module needs, also for this Keras, without an import. Raises UsageError."""
         for name in ("tensorflow", keras, *self.constants.get("NEEDS", ())):
             if importlib.util.find_spec(name) is None:
-                raise not_installed(name)
+                raise self._lacks(name)
+
+    def _lacks(self, package: str | None) -> UsageError:
+        own = self.file is not None and package not in ("tensorflow", "keras", "tf_keras")
+        return UsageError(f"{self.file}: {package} is not installed here") if own else not_installed(package)
 
     def check_names(self) -> None:
         """Refuse a module with a public name that its kind does not have. Raises UsageError."""
@@ -82,6 +91,17 @@ class Entry:
 def not_installed(package: str | None) -> UsageError:
     """Return the refusal for a package that is not installed."""
     return UsageError(f"{package} is not installed here: pip install 'tfscale[demo]'")
+
+
+def _loaded(file: Path) -> ModuleType:
+    """Import a file as Python would in its folder: modules beside it are found after all others."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None  # its name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.path.append(str(file.parent.absolute()))
+    sys.modules.setdefault(file.stem, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def entries(kind: str, root: Path = _TRAINER) -> dict[str, Entry]:

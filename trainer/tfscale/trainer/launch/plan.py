@@ -15,6 +15,7 @@ from typing import Any
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.launch.catalogue import ONE_OF_A_RUN, Entry, entries, find
+from tfscale.trainer.launch.own_program import is_file, own_program
 from tfscale.trainer.launch.program_flags import MOST
 from tfscale.trainer.saving import model_files
 from tfscale.trainer.saving.whole_files import check_file
@@ -69,12 +70,10 @@ class Plan:
 
 def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Plan:
     """Return the plan of the given flags, by name; absent flags are None. Raises UsageError."""
-    program, strategy = find("program", given["program"]), find("strategy", given["strategy"])
+    program, strategy = _program(given["program"]), find("strategy", given["strategy"])
     allowed = program.constants.get("STRATEGIES", (strategy.name,))
     if strategy.name not in allowed:
         raise UsageError(f"{program.name} does not run under {strategy.name}, only under {', '.join(allowed)}")
-    if "main" in program.functions:
-        raise UsageError(f"{program.name} has a command line of its own: tfscale-train run {program.name} --help")
     _check_flags(given, strategy)
     _check_numbers(given)
     _check_examples(given, program)
@@ -94,6 +93,15 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
 
 
 _AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "examples", "json", "checkpoints", "tensorboard")
+
+
+def _program(name: str) -> Entry:
+    if is_file(name):
+        return own_program(name)
+    program = find("program", name)
+    if "main" in program.functions:
+        raise UsageError(f"{name} has a command line of its own: tfscale-train run {name} --help")
+    return program
 
 
 def keras_of(environment: Mapping[str, str]) -> str:

@@ -27,6 +27,8 @@ from tfscale.core.records.training import TRAINING_DISPLAYS, Gradients, LoggedNu
 
 _ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""
+_ABORTED = "UnavailableError: Collective ops is aborted by: Connection reset by peer"
+"""Last line of the log of these peers, as TensorFlow words it."""
 _CUT_NOTICED = 2.5
 """Seconds after which a cut connection is given up."""
 _FRAMES_KEPT = 600
@@ -184,7 +186,8 @@ class _Agent:
         ended = death.begin + _ABORT_DELAY
         if at < ended:
             return running
-        return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(1, None, self._begin + ended))
+        end = Exit(1, None, self._begin + ended, log=(_ABORTED,))
+        return replace(running, state=TaskState.EXITED, pid=None, exit=end)
 
     def _probe(self, at: float) -> ProbeStatus:
         count = len(self._spec.tasks)

@@ -8,6 +8,7 @@ import sys
 from tfscale.core.log_clues import UNFIT
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
+from tfscale.trainer.probe.entry.given_replicas import make_devices
 from tfscale.trainer.probe.on_demand import profiling
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.process.agent_variables import agent_variable
@@ -25,6 +26,8 @@ def attach(module: str) -> None:
     probe, and an error that keeps the probe from being made is raised.
     """
     try:
+        if module == "tensorflow":
+            make_devices(sys.modules[module])
         repairs.repair(sys.modules[module], on_fault=_report_fault)
         if module in ("keras", "tf_keras"):
             repairs.look_for_absent(module, on_fault=_report_fault)

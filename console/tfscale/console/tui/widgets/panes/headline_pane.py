@@ -130,8 +130,9 @@ def _beside_findings(snapshot: Snapshot) -> tuple[str, str] | None:
     if silent and len(silent) == len(snapshot.tasks):
         refuse = all(view.link.state is LinkState.REFUSED for view in silent)
         return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
-    if silent and snapshot.findings.top is None and snapshot.findings.condition.stillness is None:
-        return "warning", _silence(silent, snapshot.at)
+    missed = [view for view in silent if not (view.has_ended and has_ended_well(view))]
+    if missed and snapshot.findings.top is None and snapshot.findings.condition.stillness is None:
+        return "warning", _silence(missed, snapshot.at)
     return None
 
 

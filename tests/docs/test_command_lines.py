@@ -1,0 +1,83 @@
+"""Command lines on the pages: each is one that its program takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tfscale.agent import cli as agent
+from tfscale.agent import probe_install
+from tfscale.agent.certificates import certificate_command
+from tfscale.console import cli as console
+from tfscale.console.settings import command_line
+from tfscale.console.settings.config import configure
+from tfscale.core.settings.precedence import choose, split_command
+from tfscale.trainer import cli as train
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)\b.*)$", re.MULTILINE)
+"""Line that is set as code, or follows a prompt."""
+OWN_MODEL = re.compile(r"^```python\n(.*?def build_model\(keras\).*?)^```$", re.MULTILINE | re.DOTALL)
+"""Code of the file that a page calls `my_model.py`."""
+PLACEHOLDER = re.compile(r"\.\.\.|---|\bCOMMAND\b")
+
+
+def command_lines(page: Path) -> Iterator[str]:
+    """Yield the commands of a page as one types them, without what follows a pipe."""
+    text = re.sub(r" *\\\n *", " ", page.read_text(encoding="utf-8"))
+    for command in TYPED.findall(text):
+        if not PLACEHOLDER.search(command):
+            yield command.partition(" | ")[0]
+
+
+def has_commands(page: Path) -> bool:
+    return any(command_lines(page))
+
+
+def read(words: list[str]) -> None:
+    """Read a command line as its program does, up to the point at which a cluster or a file would be needed."""
+    program, *given = words
+    if program == "tfscale-console":
+        invocation = command_line.parse(console.WATCH, console.COMMANDS, given, {})
+        if invocation.command.name != "report":
+            configure(invocation)
+    elif program == "tfscale-train":
+        read_training(given)
+    elif given[:1] == ["install-probe"]:
+        probe_install._parser().parse_args(given[1:])
+    elif given[:1] == ["certificates"]:
+        certificate_command._parser().parse_args(given[1:])
+    else:
+        flags, command = split_command([word for word in given if word != "hand-over"])
+        choose(agent.OPTIONS, "agent", vars(agent._parser().parse_args(flags)), {})
+        if command[:1] == ["tfscale-train"]:
+            read(command)
+
+
+def read_training(words: list[str]) -> None:
+    own = train._own_main(words[1:2])
+    if own is not None:
+        train.check_own(own, words[2:], train.own_tasks(own, words[2:], None))
+        return
+    given = vars(train._parser().parse_args(words))
+    if given["command"] == "run":
+        train.check_parts(train.make_plan(given, {}))
+
+
+@pytest.mark.parametrize("page", filter(has_commands, PAGES), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_programs_take_the_command_lines_of_a_page(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_model.py").write_text("\n".join(OWN_MODEL.findall(page.read_text(encoding="utf-8"))))
+    wrong = {}
+    for command in command_lines(page):
+        try:
+            read(shlex.split(command, comments=True))
+        except BaseException as error:
+            wrong[command] = repr(error)
+    assert wrong == {}
