@@ -78,7 +78,7 @@ def test_a_command_prints_what_the_page_shows(run: Run, environment: dict[str, s
     ) as process:
         assert process.stdout is not None
         told = ""
-        while len(PROGRESS.findall(told)) < min(2, len(PROGRESS.findall(run.printed))) and (
+        while len(PROGRESS.findall(told)) < len(PROGRESS.findall(run.printed)) // 4 and (
             line := process.stdout.readline()
         ):
             told += line
