@@ -87,9 +87,8 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
     if (left := left_early(needed)) is not None:
         return Stillness(since, seconds, how_it_left(left), {left.name: does[left.name]}, waiting)
     if late and _is_at_its_end(needed, late):
-        why = (
-            f"{listing(list(late))} {_has(list(late))} ended well, and {listing(list(waiting))} {_verb(waiting, 'run')}"
-        )
+        run = f", and {listing(list(waiting))} {_verb(waiting, 'run')}" if waiting else ""
+        why = f"{listing(list(late))} {_has(list(late))} ended well{run}"
         return Stillness(since, seconds, why, is_own_work=True, is_ending=True)
     if late:
         return Stillness(since, seconds, _why_late(late, waiting), late, waiting)
