@@ -14,6 +14,7 @@ from tfscale.console.analysis.network.uneven_servers import uneven_servers
 from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.seats import SeatWatch
+from tfscale.console.analysis.observed.side_by_side import side_by_side
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.step_groups import StepGroups
@@ -90,6 +91,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),
     _task_rule(lambda view: not_trained(view.tasks)),
     _task_rule(lambda view: not_measured(view.tasks)),
+    _task_rule(lambda view: side_by_side(view.tasks, view.steps.keeps_step)),
     _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
     _task_rule(lambda view: uneven_servers(view.tasks)),

@@ -151,7 +151,7 @@ KINDS = (
     FindingKind(
         name="not_measured", group=Group.PROCESS, charges=None, forbids_restart=False,
         is_over="is measured, or has ended", first_step=None,
-        gaps=_without_cost(first_step="its sentence has the probe's message, which says what to do"),
+        gaps=_without_cost(first_step="its sentence says what to do"),
     ),
     FindingKind(
         name="not_fitting", group=Group.PROCESS, charges=None, forbids_restart=False,

@@ -186,7 +186,8 @@ def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> s
         name = meeting[0].name
         return f"{name} runs" + (f"; {does[name].clause}" if does[name].clause else "")
     inside = [task for task in meeting if task.is_inside]
-    if _is_served(meeting) or any(task.collective is None for task in meeting):
+    is_unseen = all(task.is_joined is False for task in meeting)
+    if is_unseen or _is_served(meeting) or any(task.collective is None for task in meeting):
         starting = [task.name for task in meeting if does[task.name].kind == STARTING]
         who = f"{listing(starting)} {_verb_be(starting)} only starting; " if starting else ""
         return f"{who}who waits for whom is not known"

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tfscale.core.cluster.restart import governing
+from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import Counters
-from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeStatus
+from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, StepBatch
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.records.training import Gradients
@@ -52,6 +54,8 @@ class ObservedTask:
     name: str = field(init=False)
     meets: bool = field(init=False)
     """True for tasks that take part in the gradient collectives."""
+    is_joined: bool | None = None
+    """True once a strategy has joined steps of this attempt with other tasks, False where none has; None unknown."""
     up: bool = False
     """True while there is a connection to the agent."""
     since: float | None = None
@@ -198,8 +202,10 @@ class ObservedTask:
         self.saved = (frame.probe.checkpoint if frame.probe else None) or self.saved
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
-            self.not_finite_since = self.not_finite_step = self.gradients = None
+            self.is_joined = self.not_finite_since = self.not_finite_step = self.gradients = None
             self.occupied = self.evaluated = None
+        if frame.probe is not None and frame.probe.state is ProbeState.MEASURING:
+            self.is_joined = bool(self.is_joined) or governing(frame.probe) != DEFAULT.name
         self._fold_activities(frame)
         self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
