@@ -92,8 +92,7 @@ class StepGroups(Detector):
 
     def judge(self, local_steps: int) -> StepView:
         """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
-        for group in self._groups:
-            group.judge(self._tasks)
+        self._judge_groups()
         main = self.main
         return StepView(
             window=main.window,
@@ -105,6 +104,17 @@ class StepGroups(Detector):
             late=main.watch.named.late,
             keeps_step=self._keeps_step(),
         )
+
+    def _judge_groups(self) -> None:
+        for group in (*self._joined.groups, self._asynchronous):
+            group.judge(self._tasks)
+        makes_steps = False
+        for training in self._trainings[1:]:
+            for group in training.groups:
+                # Of a thousand trainings side by side, those with nobody to compare would take a second.
+                if not makes_steps or len(group.table.subjects()) > 1:
+                    group.judge(self._tasks)
+            makes_steps |= len(training.main.ends) > 0
 
     def _keeps_step(self) -> bool:
         """Decide whether all trainings side by side make their newest steps at the same times."""
