@@ -20,6 +20,7 @@ import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
+from tfscale.agent.host.launcher import others_unknown
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.own_log import OwnLog
@@ -101,6 +102,8 @@ def _end_by(number: int) -> int:
 def _tell_of_console(settings: AgentSettings, log: OwnLog) -> None:
     if settings.show_output and settings.cluster.is_alone:
         log.say(_own(f"{settings.run}: tfscale-console in another terminal shows it"))
+    if settings.others_unknown:
+        log.say(_own(f"{settings.run}: {settings.others_unknown}"))
 
 
 def _say(line: str) -> None:
@@ -146,7 +149,9 @@ def read_settings(
             "its GPUs or its one CPU: leave it out"
         )
     words = _command(command, spec) if needs_program else ()
-    return tuple(_settings(chosen, spec, file, task, spare, words) for task in tasks)
+    unknown = others_unknown(environment) if spec.is_alone else ""
+    found = (_settings(chosen, spec, file, task, spare, words) for task in tasks)
+    return tuple(replace(each, others_unknown=unknown) for each in found)
 
 
 def _settings(

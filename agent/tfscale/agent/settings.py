@@ -77,6 +77,8 @@ class AgentSettings:
     """Reason of the command that has placed the task here, None without such a command."""
     cluster_file: Path | None = None
     """File that `cluster` was read from."""
+    others_unknown: str = ""
+    """Words about a launcher that counts the program among others, where no cluster is known; else empty."""
     ends_container: bool = False
     """True where process 1 of a container ends with this agent, and the task with the container."""
     insecure: bool = _switch("serve and dial in plain text, also beyond loopback and with [tls] in the file")

@@ -197,7 +197,13 @@ def exit_clause(exit: Exit | None) -> str:
 
 def no_contact(names: Sequence[str]) -> str:
     """Return the phrase for agents that do not answer, by the names of their tasks."""
-    return f"no contact with the agent of {listing(names)}"
+    return f"no contact with the agent{'s' * (len(names) > 1)} of {listing(names)}"
+
+
+def not_heard_so_far(names: Sequence[str]) -> str:
+    """Return the phrase for agents that have not answered yet, by the names of their tasks."""
+    agents, has = ("agent", "has") if len(names) == 1 else ("agents", "have")
+    return f"waiting for the {agents} of {listing(names)}, which {has} not answered so far"
 
 
 def _three_digits(value: float) -> str:

@@ -154,12 +154,11 @@ class ArrivingFrame(_message.Message):
     status: _builtins.bytes
     probe: _builtins.bytes
     dropped: _builtins.int
+    training: _builtins.bytes
     @_builtins.property
     def collective(self) -> _telemetry_pb2.Collective: ...
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.PackedSteps]: ...
-    @_builtins.property
-    def training(self) -> _telemetry_pb2.Training: ...
     @_builtins.property
     def activities(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Activity]: ...
     @_builtins.property
@@ -174,16 +173,21 @@ class ArrivingFrame(_message.Message):
         collective: _telemetry_pb2.Collective | None = ...,
         steps: _abc.Iterable[_telemetry_pb2.PackedSteps] | None = ...,
         dropped: _builtins.int = ...,
-        training: _telemetry_pb2.Training | None = ...,
+        training: _builtins.bytes | None = ...,
         activities: _abc.Iterable[_telemetry_pb2.Activity] | None = ...,
         coordinator: _telemetry_pb2.Coordinator | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_probe", b"_probe", "collective", b"collective", "coordinator", b"coordinator", "probe", b"probe", "training", b"training"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_probe", b"_probe", "_training", b"_training", "collective", b"collective", "coordinator", b"coordinator", "probe", b"probe", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_probe", b"_probe", "activities", b"activities", "at", b"at", "collective", b"collective", "coordinator", b"coordinator", "dropped", b"dropped", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_probe", b"_probe", "_training", b"_training", "activities", b"activities", "at", b"at", "collective", b"collective", "coordinator", b"coordinator", "dropped", b"dropped", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__probe: _TypeAlias = _typing.Literal["probe"]  # noqa: Y015
     _WhichOneofArgType__probe: _TypeAlias = _typing.Literal["_probe", b"_probe"]  # noqa: Y015
+    _WhichOneofReturnType__training: _TypeAlias = _typing.Literal["training"]  # noqa: Y015
+    _WhichOneofArgType__training: _TypeAlias = _typing.Literal["_training", b"_training"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__probe) -> _WhichOneofReturnType__probe | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__training) -> _WhichOneofReturnType__training | None: ...
 
 Global___ArrivingFrame: _TypeAlias = ArrivingFrame  # noqa: Y015

@@ -86,6 +86,8 @@ MESSAGES = {
         ('learning_rate', 5, 'double', False, True),
         ('grad_norm', 6, 'double', False, True),
         ('gradients', 7, 'Gradients', False, True),
+        ('logs', 8, 'LoggedNumber', True, False),
+        ('logs_left_out', 9, 'number', False, False),
     ),
     "Gradients": (
         ('steps', 1, 'number', False, False),
@@ -96,6 +98,11 @@ MESSAGES = {
         ('variables', 6, 'number', False, True),
         ('checked', 7, 'number', False, True),
         ('first', 8, 'text', False, False),
+    ),
+    "LoggedNumber": (
+        ('name', 1, 'text', False, False),
+        ('value', 2, 'double', False, True),
+        ('epoch', 3, 'number', False, True),
     ),
     "Activity": (
         ('kind', 1, 'ActivityKind', False, False),

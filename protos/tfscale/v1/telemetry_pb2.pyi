@@ -580,6 +580,42 @@ class Gradients(_message.Message):
 Global___Gradients: _TypeAlias = Gradients  # noqa: Y015
 
 @_typing.final
+class LoggedNumber(_message.Message):
+    """Number that Keras logs: a metric, a part of the loss, or a number of a callback."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    value: _builtins.float
+    """absent when it is not finite"""
+    epoch: _builtins.int
+    """epoch, from 0, at whose end it was logged; absent: logged with the newest batch"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float | None = ...,
+        epoch: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_value", b"_value", "epoch", b"epoch", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_value", b"_value", "epoch", b"epoch", "name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
+    _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
+
+Global___LoggedNumber: _TypeAlias = LoggedNumber  # noqa: Y015
+
+@_typing.final
 class Training(_message.Message):
     """Progress of the training, mostly where Keras reports it."""
 
@@ -592,6 +628,8 @@ class Training(_message.Message):
     LEARNING_RATE_FIELD_NUMBER: _builtins.int
     GRAD_NORM_FIELD_NUMBER: _builtins.int
     GRADIENTS_FIELD_NUMBER: _builtins.int
+    LOGS_FIELD_NUMBER: _builtins.int
+    LOGS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """from 0"""
     global_step: _builtins.int
@@ -603,9 +641,15 @@ class Training(_message.Message):
     learning_rate: _builtins.float
     grad_norm: _builtins.float
     """norm of the gradients, where the program logs it under this name"""
+    logs_left_out: _builtins.int
+    """number of logs beyond these 16, or with a name longer than 64 characters"""
     @_builtins.property
     def gradients(self) -> Global___Gradients:
         """absent: not checked"""
+
+    @_builtins.property
+    def logs(self) -> _containers.RepeatedCompositeFieldContainer[Global___LoggedNumber]:
+        """all further logs, at most 16"""
 
     def __init__(
         self,
@@ -617,10 +661,12 @@ class Training(_message.Message):
         learning_rate: _builtins.float | None = ...,
         grad_norm: _builtins.float | None = ...,
         gradients: Global___Gradients | None = ...,
+        logs: _abc.Iterable[Global___LoggedNumber] | None = ...,
+        logs_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "logs", b"logs", "logs_left_out", b"logs_left_out", "loss", b"loss"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
     _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015

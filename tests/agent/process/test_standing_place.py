@@ -38,6 +38,9 @@ READER = """Thread 0x00007f01 (most recent call first):
   File "/home/me/reading.py", line 31 in examples
   File "/venv/lib/python3.11/site-packages/tensorflow/python/data/ops/from_generator_op.py", line 204 in get
   File "/venv/lib/python3.11/site-packages/tensorflow/python/ops/script_ops.py", line 147 in __call__"""
+IN_A_STEP = """Thread 0x00007f01 (most recent call first):
+  File "/home/me/train.py", line 16 in act
+  File "/venv/lib/python3.11/site-packages/tensorflow/python/ops/script_ops.py", line 147 in __call__"""
 IDLE = """Thread 0x00007f02 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 327 in wait
   File "/venv/lib/python3.11/site-packages/tfscale/trainer/probe/probe.py", line 200 in _run"""
@@ -47,11 +50,12 @@ IDLE = """Thread 0x00007f02 (most recent call first):
     ("blocks", "place"),
     [
         ((FIT, IDLE, READER), "its input stands at reading.py, line 31 (examples)"),
+        ((FIT, IDLE, IN_A_STEP), "Python that its graph calls stands at train.py, line 16 (act)"),
         ((FIT, IDLE), "its program waits in TensorFlow, called at train.py, line 80 (<module>)"),
         ((IDLE, IDLE), ""),
         ((), ""),
     ],
-    ids=["input", "tensorflow", "nobody", "nothing"],
+    ids=["input", "step", "tensorflow", "nobody", "nothing"],
 )
 def test_where_a_training_stands(blocks: tuple[str, ...], place: str) -> None:
     assert standing_place("\n\n".join(blocks)) == place

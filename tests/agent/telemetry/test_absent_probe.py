@@ -226,6 +226,8 @@ def test_what_was_found_is_said_until_the_next_start(tmp_path: Path) -> None:
         assert found is not None and found.state is ProbeState.ABSENT
     watch.look(None, ENDED)
     assert watch.status == found
+    watch.look(None, replace(RUNS, state=TaskState.STARTING, attempt=2))
+    assert watch.status is None
     with started(tmp_path) as pid:
         watch.look(pid, RUNS)
         assert watch.status is not None and watch.status.state is ProbeState.LOADED

@@ -90,6 +90,21 @@ async def test_how_the_training_goes_is_kept(path: Path) -> None:
         assert reports.training == Training(epoch=3, global_step=70, loss=None, finite=False)
 
 
+async def test_steps_outside_of_a_strategy_that_joins_workers_leave_them_joined(path: Path) -> None:
+    def steps_under(strategy: str | None, replicas: int) -> report_pb2.TaskReport:
+        measuring = telemetry_pb2.PROBE_STATE_MEASURING
+        probe = telemetry_pb2.ProbeStatus(state=measuring, strategy=strategy, replicas=replicas, local_replicas=1)
+        return report_pb2.TaskReport(probe=probe)
+
+    async with served(path) as reports:
+        await said(path, hello(), steps_under(None, 1))
+        assert reports.strategy == "_DefaultDistributionStrategy"
+        await said(path, hello(), steps_under("MultiWorkerMirroredStrategy", 2))
+        assert reports.strategy == "MultiWorkerMirroredStrategy"
+        await said(path, hello(), steps_under(None, 1))
+        assert reports.strategy == "MultiWorkerMirroredStrategy"
+
+
 async def test_the_checkpoint_of_an_attempt_before_is_still_the_newest(path: Path) -> None:
     def status(checkpoint: float | None) -> report_pb2.TaskReport:
         measuring = telemetry_pb2.PROBE_STATE_MEASURING

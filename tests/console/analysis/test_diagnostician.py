@@ -142,7 +142,7 @@ def test_a_straggler_ends_once_when_its_gang_restarts(
 
 def test_before_any_frame_nothing_is_known(cluster: Callable[[int], ClusterSpec]) -> None:
     findings = Diagnostician(cluster(2)).diagnose(0.0)
-    assert findings.headline == "no contact with the agent of worker:0 and worker:1"
+    assert findings.headline == "waiting for the agents of worker:0 and worker:1, which have not answered so far"
     assert (findings.step_time, findings.steps_per_second, findings.slowdown, findings.transfer) == (None,) * 4
     assert dict(findings.subjects) == {}
 

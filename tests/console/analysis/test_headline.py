@@ -87,6 +87,8 @@ def test_a_crash_is_no_headline_once_its_task_runs_again(view: View) -> None:
     crash = Diagnosis("crash", "worker:0", 50.0, None, "critical", "worker:0 was killed by SIGINT")
     peer, again = view("worker:1", progressed=99.0), TaskStatus(TaskState.RUNNING, 2, 1, started=51.0)
     assert headline((crash,), [view("worker:0"), peer], TRAINING, steps_per_second=1.0) == crash.sentence
+    starts = [view("worker:0", status=TaskStatus(TaskState.STARTING, 2, 1)), view("worker:1")]
+    assert headline((crash,), starts, of_now(starts)) == "starting for 1 m 40 s: worker:0 is being started"
     trains = [view("worker:0", progressed=99.0, status=again), peer]
     assert (
         headline((crash,), trains, TRAINING, steps_per_second=8.0)
@@ -114,6 +116,11 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
     unheard = [view(f"worker:{index}", probe=None) for index in range(3)]
     assert said_of(*unheard[:2]).endswith("does not report; 1 more is missing")
     assert said_of(*unheard).endswith("does not report; 2 more are missing")
+    new = [view(f"worker:{index}", up=False, at=None, status=None) for index in range(2)]
+    assert said_of(view("worker:2"), new[0]) == "waiting for the agent of worker:0, which has not answered so far"
+    assert said_of(*new) == "waiting for the agents of worker:0 and worker:1, which have not answered so far"
+    left = view("worker:0", status=well, up=False)
+    assert said_of(left, gone) == "all tasks have ended well", "with its task an agent may leave"
     served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
     assert said_of(gone, view("ps:0", status=served)) == "all tasks have ended well"
     assert said_of(view("worker:0", status=served)) == "all tasks have ended as asked"
@@ -126,6 +133,13 @@ def test_asynchronous_workers_are_in_no_step(view: View) -> None:
     chief = view("chief:0", progressed=99.0, coordinator=Coordinator(100.0, 0, 0.0, None, functions))
     said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], TRAINING, steps_per_second=20.0)
     assert said == "healthy: 2 workers at work, 20 steps/s together"
+    why = "restarted by itself after worker:1 was killed by SIGKILL, restart 1 of 10 within 1 h"
+    again = TaskStatus(TaskState.RUNNING, 2, 1, started=90.0, reason=why)
+    back = view("worker:1", status=again, probe=ProbeStatus(ProbeState.LOADED))
+    said = headline((), [chief, view("worker:0"), back, view("ps:0")], TRAINING, steps_per_second=10.0)
+    assert (
+        said == f"1 worker at work, 10 steps/s together; worker:1 imports TensorFlow, or prepares its training ({why})"
+    )
 
 
 def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:

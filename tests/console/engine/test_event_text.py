@@ -9,12 +9,14 @@ from tfscale.console.analysis.finding_kinds import KINDS
 from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.records.task_status import Stage, TaskState
+from tfscale.core.records.task_status import Exit, Stage, TaskState
 
 
 def test_a_status_names_its_attempt_and_reason() -> None:
     assert status_text(fakes.status(TaskState.RUNNING, generation=2, attempt=3)) == "running, generation 2, attempt 3"
     assert status_text(fakes.status(TaskState.PENDING, reason="held")) == "pending (held)"
+    ended = fakes.status(TaskState.EXITED, exit=Exit(None, 15, fakes.NOW, requested=True), reason="restart by request")
+    assert status_text(ended) == "ended as asked, by SIGTERM (restart by request)"
 
 
 @pytest.mark.parametrize(

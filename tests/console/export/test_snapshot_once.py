@@ -12,6 +12,7 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.stop_condition import is_explained
 from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
+from tfscale.core.records.training import LoggedNumber, Training
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -53,6 +54,18 @@ def test_it_waits_for_the_reason_of_a_failure() -> None:
     assert is_explained(
         fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW)
     )
+
+
+def test_it_has_the_training_the_host_and_the_gpus_of_each_tasks_newest_frame() -> None:
+    training = Training(loss=0.5, logs=(LoggedNumber("val_loss", 0.75, 2),))
+    frame = replace(fakes.frame(FIRST, at=fakes.NOW - 1), training=training)
+    gpus = [event for event in fakes.gpu_events(SPEC) if event.task != FIRST]
+    snapshot = fakes.folded(SPEC, *gpus, FrameArrived(fakes.NOW, FIRST, frame)).snapshot(fakes.NOW)
+    first, second = json.loads(json.dumps(snapshot_line(snapshot), allow_nan=False))["tasks"]
+    assert (first["frame_time"], first["training"]["loss"]) == (fakes.NOW - 1, 0.5)
+    assert first["training"]["logs"] == [{"name": "val_loss", "value": 0.75, "epoch": 2}]
+    assert (first["host"], first["host_sample"]["cpu"], first["gpus"]) == ("10.0.0.2", 0.61, [])
+    assert second["gpus"][0]["temperature"] > 0 and second["training"] is None
 
 
 def test_it_has_the_notes_of_the_probe() -> None:

@@ -16,7 +16,7 @@ from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import GpuSample
 from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.records.task_status import TaskState
-from tfscale.core.records.training import Training
+from tfscale.core.records.training import MOST_LOGS, LoggedNumber, Training
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 PHASES = {"update": 0.01, "host": 0.02, "input": 0.03, "compute": 0.1, "reduce": 0.05}
@@ -105,13 +105,23 @@ def test_columns_of_any_sequence_are_taken() -> None:
     assert history.seconds(FIRST, now(1), 1).parts["compute"] == pytest.approx([0.2])
 
 
+def test_numbers_that_are_logged_beyond_what_is_kept_have_no_series() -> None:
+    history = History([FIRST])
+    for second in range(2 * MOST_LOGS):
+        told(history, FIRST, now(second), training=Training(logs=(LoggedNumber(f"log_{second}", second),)))
+    series = history.seconds(FIRST, now(2 * MOST_LOGS), 2 * MOST_LOGS).training
+    assert [name for name in series if name.startswith("log_")] == [f"log_{place}" for place in range(MOST_LOGS)]
+    assert series["log_3"][3] == 3 and np.isnan(series["log_3"][4])
+
+
 def test_counters_are_those_of_the_second() -> None:
     gpus = tuple(
         GpuSample(index, str(index), "A100", use, 10_000, 40_000, 300.0, 400.0, heat, clock)
         for index, (use, heat, clock) in enumerate([(1.0, 60.0, 1_400_000_000), (0.5, 70.0, 1_100_000_000)])
     )
     history = History([FIRST])
-    told(history, FIRST, now(0.5), gpus=gpus, training=Training(loss=0.5, learning_rate=0.001))
+    training = Training(loss=0.5, learning_rate=0.001, logs=(LoggedNumber("accuracy", 0.75),))
+    told(history, FIRST, now(0.5), gpus=gpus, training=training)
     seconds = history.seconds(FIRST, now(2), 2)
     for series, value in (
         (seconds.gpu, 0.75),
@@ -124,6 +134,7 @@ def test_counters_are_those_of_the_second() -> None:
         (seconds.sent, 117e6),
         (seconds.training["loss"], 0.5),
         (seconds.training["learning_rate"], 0.001),
+        (seconds.training["accuracy"], 0.75),
     ):
         assert series[0] == pytest.approx(value) and np.isnan(series[1])
 

@@ -10,7 +10,8 @@ from command_words import run_command
 from phase_simulation import Simulation
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.report.measured_scaling import scaling_over_runs
-from tfscale.console.report.run_report import PhaseTimeline, RunGroup
+from tfscale.console.report.run_report import RunGroup
+from tfscale.console.report.timelines import PhaseTimeline
 from tfscale.core.wire.json_records import frame_to_json
 
 

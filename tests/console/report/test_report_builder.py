@@ -29,7 +29,7 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.report.formats.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
-from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
+from tfscale.console.report.timelines import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.sources.simulation.step_phases import Slow
@@ -185,7 +185,7 @@ def test_all_plots_have_the_whole_run_below_each_other_and_no_steps_where_there_
     path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
     (group,) = report_recorded(path, open_run(path)).groups
     assert (group.begin, group.end) == (BEGIN, BEGIN + 175)
-    at, parts = group.timeline.at - BEGIN, group.timeline.parts
+    at, parts = group.timeline.at - BEGIN, group.timeline.values
     came, stopped = parts[:, at < 100], parts[:, at > 115]
     assert np.isfinite(came).all()
     assert stopped.shape[1] > 50 and np.isnan(stopped).all()
@@ -262,7 +262,7 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     table = re.search(r"The training\n +first +lowest +highest +last\n((?:  .+\n)+)", capsys.readouterr().out)
     assert table is not None
     rows = {row[:22].strip(): row[22:].split() for row in table[1].splitlines()}
-    assert list(rows) == [name.replace("_", " ") for name in TRAINING_DISPLAYS]
+    assert list(rows) == [*(name.replace("_", " ") for name in TRAINING_DISPLAYS), "accuracy"]
     assert rows["epoch"] == ["1"] * 4 and rows["learning rate"] == ["0.001"] * 4
     first, lowest, highest, last = map(float, rows["loss"])
     assert rows["grad norm"] == rows["loss"]
@@ -322,7 +322,7 @@ def test_a_long_run_has_coarser_points_not_more_of_them() -> None:
         )
     assert MOST_POINTS / 2 <= len(timeline.at) <= MOST_POINTS
     assert timeline.at[-1] >= 9_900
-    assert timeline.parts.shape == (6, len(timeline.at), 1)
+    assert timeline.values.shape == (6, len(timeline.at), 1)
 
 
 def test_ticks_are_round() -> None:

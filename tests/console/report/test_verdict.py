@@ -12,7 +12,8 @@ from simulated_runs import simulated
 from tfscale.console.analysis.run.goodput import BUCKETS
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.report_builder import report_recorded
-from tfscale.console.report.run_report import PhaseTimeline, RunGroup
+from tfscale.console.report.run_report import RunGroup
+from tfscale.console.report.timelines import PhaseTimeline
 from tfscale.console.report.verdict import length, verdict
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulation.simulated import simulated_spec

@@ -1,7 +1,8 @@
 import pytest
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
-from tfscale.core.cluster.restart import RestartError, keeps_training, plan_finish, plan_restart
+from tfscale.core.cluster.restart import RestartError, governing, keeps_training, plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 
 def cluster(*names: str) -> ClusterSpec:
@@ -31,6 +32,7 @@ PS = cluster("chief:0", "worker:0", "worker:1", "ps:0", "ps:1", "evaluator:0")
         (PS, None, "worker:1", "worker:1"),
         (PS, "ParameterServerStrategyV2", "worker:1", "worker:1"),
         (PS, "ParameterServerStrategyV2", "ps:1", "chief:0 ps:1"),
+        (PS, "_DefaultDistributionStrategy", "ps:1", "chief:0 ps:1"),
         (PS, "ParameterServerStrategyV2", "chief:0", "chief:0"),
         (PS, "ParameterServerStrategyV2", "evaluator:0", "evaluator:0"),
         (SERVICE, None, "worker:1", "worker:0 worker:1"),
@@ -80,3 +82,25 @@ def test_a_chief_that_has_finished_lets_go_of_its_workers_and_servers() -> None:
 )
 def test_whose_restart_loses_nothing(spec: ClusterSpec, strategy: str | None, names: list[str], keeps: bool) -> None:
     assert keeps_training(spec, strategy, map(Task.parse, names)) is keeps
+
+
+@pytest.mark.parametrize(
+    ("strategy", "replicas", "state", "governed"),
+    [
+        (None, (1, 1), "measuring", "_DefaultDistributionStrategy"),
+        ("MirroredStrategy", (2, 2), "measuring", "_DefaultDistributionStrategy"),
+        ("MultiWorkerMirroredStrategy", (1, 1), "measuring", "_DefaultDistributionStrategy"),
+        ("MultiWorkerMirroredStrategy", (4, 2), "measuring", "MultiWorkerMirroredStrategy"),
+        ("ParameterServerStrategy", (1, 1), "measuring", "ParameterServerStrategy"),
+        ("SomebodysOwnStrategy", (1, 1), "measuring", "SomebodysOwnStrategy"),
+        ("TPUStrategy", (8, 8), "measuring", "TPUStrategy"),
+        ("MultiWorkerMirroredStrategy", (1, 1), "waiting", "MultiWorkerMirroredStrategy"),
+        (None, (1, 1), "waiting", None),
+        (None, (None, None), "measuring", None),
+    ],
+)
+def test_no_strategy_governs_a_task_whose_measured_replicas_are_all_its_own(
+    strategy: str | None, replicas: tuple[int | None, int | None], state: str, governed: str | None
+) -> None:
+    probe = ProbeStatus(ProbeState(state), strategy=strategy, replicas=replicas[0], local_replicas=replicas[1])
+    assert governing(probe) == governed

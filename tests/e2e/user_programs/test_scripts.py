@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -40,6 +42,17 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
         )
 
 
+def assert_logged(run: Recording, log: str) -> None:
+    """Require that the newest logs of the chief are the last of its history, the validation's with their epoch."""
+    found = re.search(r"^logged (.*)$", log, re.MULTILINE)
+    assert found is not None
+    training = run.frames_of("worker:0")[-1]["training"]
+    logs = {each["name"]: each["value"] for each in training["logs"]} | {"loss": training["loss"]}
+    assert logs == pytest.approx(json.loads(found[1]), rel=1e-5)
+    epochs = {each["name"]: each["epoch"] for each in training["logs"]}
+    assert epochs == {"val_loss": 2, "accuracy": None, "val_accuracy": 2} and not training["logs_left_out"]
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("keras", "variables"),
@@ -51,6 +64,7 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
 def test_a_keras_script_trains_and_is_measured(tmp_path: Path, keras: str, variables: dict[str, str]) -> None:
     run, logs = trained(tmp_path, "keras_fit.py", **variables)
     assert_measured(run, logs, keras)
+    assert_logged(run, logs[0])
 
 
 @pytest.mark.tensorflow

@@ -1,12 +1,14 @@
 """Progress of the training, from the logs that Keras gives to its callbacks."""
 
+import math
 import threading
 import weakref
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from tfscale.core.records.training import Training
+from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training
 
 pytest.importorskip("tensorflow")
 from tfscale.trainer.probe.report.progress import Progress
@@ -40,6 +42,32 @@ def test_the_norm_of_the_gradients_is_told_where_the_program_logs_it(norm: float
     assert told is not None and told.grad_norm == read
     silent = progress({"loss": 0.5}).read()
     assert silent is not None and silent.grad_norm is None
+
+
+def test_each_number_that_keras_logs_is_told_beside_the_one_of_the_validation() -> None:
+    made = progress({"loss": 0.5, "accuracy": np.float32(0.75), "grad_norm": 1.0})
+    made.epoch_ended(1, {"loss": 0.6, "accuracy": 0.7, "val_loss": math.nan, "val_accuracy": 0.5, "my_f1": 0.25})
+    told = made.read()
+    assert told is not None and told.logs_left_out == 0
+    assert told.logs == (
+        LoggedNumber("val_loss", None, 1),
+        LoggedNumber("accuracy", 0.75),
+        LoggedNumber("val_accuracy", 0.5, 1),
+        LoggedNumber("my_f1", 0.25, 1),
+    )
+
+
+def test_of_logs_without_end_the_first_are_told_and_the_others_counted() -> None:
+    told = progress({f"output_{index}": index for index in range(2 * MOST_LOGS)}).read()
+    assert told is not None and [each.value for each in told.logs] == list(range(MOST_LOGS))
+    assert told.logs_left_out == MOST_LOGS
+    told = progress({"a" * LONGEST_LOG_NAME: 1, "b" * (1 + LONGEST_LOG_NAME): 2}).read()
+    assert told is not None and ([each.value for each in told.logs], told.logs_left_out) == ([1.0], 1)
+
+
+def test_logs_that_are_no_numbers_are_not_told() -> None:
+    told = progress({"matrix": np.eye(3), "word": "1", "nothing": None, 7: 1.0}).read()
+    assert told is not None and (told.logs, told.logs_left_out) == ((), 0)
 
 
 def test_a_worker_that_does_not_answer_holds_up_no_report() -> None:

@@ -298,6 +298,16 @@ CALLBACKS_KERAS_2 = _in_keras_2(
     """,
     lesser=True,
 )
+HISTORY = Feature(
+    "logs of epochs, such as val_loss, not shown",
+    "keras.src.callbacks.history:History.on_epoch_end(self, epoch, logs)",
+    lesser=True,
+)
+HISTORY_KERAS_2 = _in_keras_2(
+    "logs of epochs, such as val_loss, not shown",
+    "KERAS.callbacks:History.on_epoch_end(self, epoch, logs)",
+    lesser=True,
+)
 _MODEL = "evaluate predict save save_weights load_weights export"
 MODEL = Feature(
     "evaluations and saved models not shown",

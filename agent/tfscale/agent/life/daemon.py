@@ -31,6 +31,7 @@ from tfscale.agent.supervision.task_environment import report_socket
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import Announcement, announced
 from tfscale.core.errors import TfscaleError
+from tfscale.core.log_clues import UNMEASURED
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import ProbeStatus
@@ -273,5 +274,7 @@ class Daemon:
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, with the agent's own troubles in its message for the console."""
-        troubles = (*self._parts.supervisor.troubles, *self._parts.certificate_watch.troubles)
+        unknown = self._parts.settings.others_unknown
+        others = (f"{UNMEASURED}{unknown}",) if unknown else ()
+        troubles = (*others, *self._parts.supervisor.troubles, *self._parts.certificate_watch.troubles)
         return replace(probe, warnings=(*troubles, *probe.warnings)) if probe is not None and troubles else probe

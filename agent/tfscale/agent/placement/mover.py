@@ -88,6 +88,9 @@ class Mover:
                 f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
                 "task is placed anew; restart without the host by hand if it is dead"
             )
+        if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
+            does = "does" if len(gone) == 1 else "do"
+            reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
         now = replace(now, cordoned={**now.cordoned, **cordoned})
         return await self._move(now, reports, (), reason, None, self._fewest)
 

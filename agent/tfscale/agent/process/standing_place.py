@@ -10,8 +10,12 @@ from pathlib import Path
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/tfscale/(trainer|core|agent)/|^<")
 _STANDARD = re.compile(r"/lib/python3[^/]*/(?!site-packages|dist-packages)")
-_INPUT = re.compile(r"from_generator_op|script_ops|/data/ops/|py_dataset_adapter|generator_data_adapter")
-"""Files of TensorFlow and Keras that call a program for its data."""
+_CALLERS = {
+    "its input": re.compile(r"from_generator_op|/data/ops/|py_dataset_adapter|generator_data_adapter"),
+    "Python that its graph calls": re.compile(r"script_ops"),
+}
+"""Files of TensorFlow and Keras that call a program, by words for what they call. Of `tf.py_function` they do not show
+whether it is in the input or in the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,8 @@ def standing_place(stacks: str) -> str:
         return f"its program stands at {frame.place}"
     for frames in others:
         if (frame := _innermost(frames)) is not None:
-            whose = "its input" if any(_INPUT.search(each.file) for each in frames) else "a thread of its program"
-            return f"{whose} stands at {frame.place}"
+            whose = (words for words, by in _CALLERS.items() if any(by.search(each.file) for each in frames))
+            return f"{next(whose, 'a thread of its program')} stands at {frame.place}"
     called = next((frame for frame in main if frame.is_programs), None)
     return "" if called is None else f"its program waits in TensorFlow, called at {called.place}"
 

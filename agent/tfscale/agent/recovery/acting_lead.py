@@ -219,7 +219,7 @@ class ActingLead:
         if isinstance(error, Busy):
             return _LOOK
         incident.trouble = str(error)
-        self._note_trouble(incident, f"{error}; it is tried again")
+        self._note_trouble(incident, f"{error}; it is tried again{self._replacement.plan}")
         pause = _jittered(budget.pause(self._policy, incident.tries))
         left = self._replacement.due_in(incident)
         return pause if left is None else min(pause, max(_LOOK, left))

@@ -13,7 +13,7 @@ from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.incident import Incident
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.placement import PlacementError
-from tfscale.core.cluster.recovery_policy import RecoveryPolicy
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, time_text
 from tfscale.core.records.task_status import Reason
 
 _logger = logging.getLogger(__name__)
@@ -26,6 +26,11 @@ class HostReplacement:
 
     def __init__(self, spec: ClusterSpec, policy: RecoveryPolicy, journal: Journal, mover: Mover | None) -> None:
         self._spec, self._policy, self._journal, self._mover = spec, policy, journal, mover
+
+    @property
+    def plan(self) -> str:
+        """Consequence of tries in vain, as the next part of a sentence; empty where tasks stay where they are."""
+        return "" if self._mover is None else f", and after {time_text(self._policy.replace_after)} without that host"
 
     def due_in(self, incident: Incident) -> float | None:
         """Return the seconds until tasks are placed without the hosts that prevent their restart, None for never."""

@@ -50,6 +50,8 @@ class AbsentProbe:
             if self._found is not None and self._found.state is ProbeState.ABSENT and self._found != before:
                 _logger.warning("the task is neither measured nor repaired: %s", self._found.message)
             self._start = status.started if self._found else self._start
+        elif status.state is TaskState.STARTING:
+            self._found = None  # what was found is of the attempt before
         elif task_pid is None and self._has_missed(status):
             self._found = ProbeStatus(ProbeState.EXPECTED, "its process ended before anything was seen of it")
 

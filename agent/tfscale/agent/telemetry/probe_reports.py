@@ -18,6 +18,8 @@ from tfscale.agent.on_demand.profile_requests import Profiler
 from tfscale.agent.on_demand.stack_requests import StackListener
 from tfscale.agent.process.started_process import has_probe
 from tfscale.agent.telemetry.probe_connection import ProbeConnection
+from tfscale.core.cluster.restart import governing
+from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.log_clues import UNMEASURED, UNTRAINED
@@ -92,7 +94,7 @@ class ProbeReports:
         self.coordinator: Coordinator | None = None
         self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
-        """The newest strategy that any attempt has reported: the program stays the same."""
+        """The newest strategy that any attempt has reported, as `governing` returns it: the program stays the same."""
         self._checkpoint: float | None = None
 
     def begin(self, generation: int, attempt: int) -> None:
@@ -268,7 +270,7 @@ class ProbeReports:
             probe = self._with_what_is_known(report.probe)
             _log_problems(self._probe, probe)
             self._probe = probe
-            self.strategy = probe.strategy or self.strategy
+            self._note_strategy(governing(probe))
         if report.profile is not None:
             self.profiler.report(report.profile)
         self.collective = report.collective or self.collective
@@ -279,6 +281,10 @@ class ProbeReports:
         self.steps += sum(batch.rows for batch in steps)
         self._steps.extend(steps)
         del self._steps[:-_WAITING]
+
+    def _note_strategy(self, strategy: str | None) -> None:
+        """Take in the strategy of a report. Steps outside of a strategy that joins workers leave them joined."""
+        self.strategy = (self.strategy or strategy) if strategy == DEFAULT.name else strategy or self.strategy
 
     def _with_what_is_known(self, probe: ProbeStatus) -> ProbeStatus:
         """Return the status with the newest checkpoint of any attempt: a new attempt goes on from this checkpoint.

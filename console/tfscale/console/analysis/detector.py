@@ -35,6 +35,8 @@ class StepView:
     """Subjects of each group that do equal work, and the figures of the stragglers among them."""
     late: tuple[str, ...]
     """Subjects whose data come last, where the others' own speed of input is unknown."""
+    keeps_step: bool
+    """True where several trainings that no strategy joins make their steps at the same times."""
 
 
 @dataclass(slots=True)

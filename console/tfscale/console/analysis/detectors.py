@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.learning.empty_batches import empty_batches
@@ -14,9 +14,11 @@ from tfscale.console.analysis.network.uneven_servers import uneven_servers
 from tfscale.console.analysis.network.wrong_clocks import WrongClocks
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.observed.seats import SeatWatch
+from tfscale.console.analysis.observed.side_by_side import side_by_side
 from tfscale.console.analysis.restarts.restart_watch import RestartWatch
 from tfscale.console.analysis.run.cluster_context import ClusterContext
 from tfscale.console.analysis.step_groups import StepGroups
+from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.console.analysis.tasks.blocked import blocked
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.console.analysis.tasks.hangs import hangs
@@ -53,10 +55,27 @@ class TaskRule(Detector):
         return self._rule(view)
 
 
+class CrashRule(TaskRule):
+    """Rule about crashes. Once others have explained them, each is told with its restart."""
+
+    def __init__(self, rule: Callable[[ClusterView], list[Diagnosis]], seats: SeatWatch) -> None:
+        super().__init__(rule)
+        self._seats = seats
+
+    def explain(self, view: ClusterView) -> list[Diagnosis]:
+        """Return all findings, with what agents do about each crash."""
+        return [self._with_restart(each, view) if each.kind == "crash" else each for each in view.found]
+
+    def _with_restart(self, crash: Diagnosis, view: ClusterView) -> Diagnosis:
+        if self._seats.has_moved(crash.subject, crash.begin):
+            return replace(crash, evidence={**crash.evidence, "restart_at": view.now})
+        return with_restart(crash, view.by_name)
+
+
 def _crashes(watched: Watched) -> Detector:
     addresses = {(each.host, each.port): str(task) for task, each in watched.spec.tasks.items()}
     watch = CrashWatch(addresses)
-    return TaskRule(lambda view: watch.diagnose(view.by_name, view.now))
+    return CrashRule(lambda view: watch.diagnose(view.by_name, view.now), watched.seats)
 
 
 def _task_rule(rule: Callable[[ClusterView], list[Diagnosis]]) -> Callable[[Watched], Detector]:
@@ -72,6 +91,7 @@ DETECTORS: tuple[Callable[[Watched], Detector], ...] = (
     _task_rule(lambda view: no_first_step(view.tasks, view.now)),
     _task_rule(lambda view: not_trained(view.tasks)),
     _task_rule(lambda view: not_measured(view.tasks)),
+    _task_rule(lambda view: side_by_side(view.tasks, view.steps.keeps_step)),
     _task_rule(lambda view: not_fitting(view.tasks)),
     _task_rule(lambda view: unused_gpus(view.tasks)),
     _task_rule(lambda view: uneven_servers(view.tasks)),

@@ -111,7 +111,7 @@ KINDS = (
         nouns=("host that was cut off", "hosts that were cut off"), is_over="its host is heard again",
         tells_who_ended=True,
         first_step="see whether its host is up, then look at its network (cable, port, firewall); restart what has "
-        "ended",
+        "ended, unless agents do",
     ),
     FindingKind(
         name="crash", group=Group.PROCESS, charges=Charge.RECOVERY, forbids_restart=True, nouns=("crash", "crashes"),
@@ -151,7 +151,7 @@ KINDS = (
     FindingKind(
         name="not_measured", group=Group.PROCESS, charges=None, forbids_restart=False,
         is_over="is measured, or has ended", first_step=None,
-        gaps=_without_cost(first_step="its sentence has the probe's message, which says what to do"),
+        gaps=_without_cost(first_step="its sentence says what to do"),
     ),
     FindingKind(
         name="not_fitting", group=Group.PROCESS, charges=None, forbids_restart=False,

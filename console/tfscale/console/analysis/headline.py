@@ -13,13 +13,24 @@ from tfscale.console.analysis.observed.out_of_step import how_it_left, left_earl
 from tfscale.console.analysis.run.pace_drop import Drop
 from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.console.analysis.tasks.announced_restart import announced
 from tfscale.console.analysis.tasks.not_started import is_starting, why_missing
-from tfscale.console.analysis.tasks.starting import starting
+from tfscale.console.analysis.tasks.starting import coming_up, how_they_come_up, starting
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
-from tfscale.core.records.task_status import Exit
-from tfscale.core.text import clock, duration, exit_clause, listing, no_contact, plural, step_rate, times
+from tfscale.core.records.task_status import Exit, TaskState
+from tfscale.core.text import (
+    clock,
+    duration,
+    exit_clause,
+    listing,
+    no_contact,
+    not_heard_so_far,
+    plural,
+    step_rate,
+    times,
+)
 
 _HEALTHY, _NOBODY = "healthy: ", ", no straggler"
 
@@ -71,11 +82,11 @@ def headline(
         drop: function that returns how much faster the cluster was within the last minute, None where it was not.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
-        return top.sentence
+        return top.sentence + (announced(tasks) if top.kind == "cut_off" else "")
     if condition.stillness is not None:
-        return condition.stillness.sentence
+        return condition.stillness.sentence + announced(tasks)
     if trouble := _trouble(tasks):
-        return trouble
+        return trouble + announced(tasks)
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         unnamed = _unnamed(tasks, steps_per_second, conspicuous, late, stages, short)
         manner = _manner(diagnoses)
@@ -87,10 +98,11 @@ def headline(
 
 
 def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
-    """Decide whether a crash lies in the past: it is quoted once, even if the task runs again by then."""
-    if diagnosis.kind != "crash" or task is None or task.status is None or not task.running:
+    """Decide whether a crash lies in the past: it is quoted once, even if the task is started again by then."""
+    if diagnosis.kind != "crash" or task is None or task.status is None:
         return False
-    return task.status.started is not None and task.status.started > diagnosis.begin
+    is_later = task.status.started is not None and task.status.started > diagnosis.begin
+    return task.state is TaskState.STARTING or (task.running and is_later)
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
@@ -107,10 +119,15 @@ def all_ended(exits: Sequence[Exit]) -> str:
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
-    """Return a sentence about silent agents or ended tasks; None without any."""
-    unreachable = [task.name for task in tasks if not task.up]
-    if unreachable:
-        return no_contact(unreachable)
+    """Return a sentence about silent agents or ended tasks; None without any.
+
+    Before the first step an agent that was never heard may be about to start.
+    """
+    # An agent may leave once its task has ended: how that was is known.
+    if unreachable := [task for task in tasks if not task.up and not task.is_over]:
+        names = [task.name for task in unreachable]
+        is_new = all(task.at is None for task in unreachable) and all(task.progressed is None for task in tasks)
+        return not_heard_so_far(names) if is_new else no_contact(names)
     ended = [task for task in tasks if task.is_over]
     if ended and len(ended) == len(tasks):
         exits = [task.status.exit if task.status else None for task in ended]
@@ -137,8 +154,11 @@ def _unnamed(
     """Return the pace of a cluster without a known fault: healthy, where enough is known."""
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
-        working = sum(worker.finished > 0 for worker in coordinator.workers)
-        return _healthy(f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together", short)
+        coming = coming_up(tasks)
+        names = {task.name for task in coming}
+        working = sum(worker.finished > 0 and worker.worker not in names for worker in coordinator.workers)
+        manner = f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
+        return f"{manner}; {how_they_come_up(coming)}" if coming else _healthy(manner, short)
     training = [task for task in tasks if task.meets and task.progressed is not None]
     if len(training) <= 1:
         manner = (_all_reduces(training[0].probe) if training else "") + _bubble(stages)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from tfscale.console.analysis.detector import ClusterView, Detector, StepView
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.side_by_side import trainings_apart
 from tfscale.console.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.console.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.console.analysis.stragglers.straggler_rule import Rule
@@ -15,14 +18,45 @@ from tfscale.core.cluster.task import subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 
+_STEPS = 400
+"""Newest steps over which trainings must keep step: over 100, some of a hundred pairs of independent trainings would
+seem to; over 800, it is found out twice as late (test_side_by_side.py)."""
+_BOUND = 8.0
+"""Multiple of its usual change from step to step within which the distance of two trainings then stays: of independent
+ones it is 33 (at least 12 in 999 of 1000 random walks of 400 steps), of those that meet in each step 3 to 6."""
+
+
+class Training:
+    """Tasks that meet in one all-reduce, and the replicas in them: each is compared with its peers."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.workers = SynchronousSubjects(rule)
+        self.replicas = SynchronousSubjects(rule)
+
+    @property
+    def groups(self) -> tuple[SynchronousSubjects, SynchronousSubjects]:
+        return self.workers, self.replicas
+
+    @property
+    def main(self) -> SynchronousSubjects:
+        """Group whose steps are the training's."""
+        return self.workers if self.workers.table.subjects() else self.replicas
+
+    @property
+    def diagnoses(self) -> list[Diagnosis]:
+        workers, replicas = self.workers.diagnoses, self.replicas.diagnoses
+        return without_duplicates(workers, replicas, self.replicas.window.subjects)
+
 
 class StepGroups(Detector):
     """Steps of all subjects by group, and the stragglers, imbalances and pauses among them."""
 
     def __init__(self, tasks: Mapping[str, ObservedTask], rule: Rule) -> None:
         self._tasks = tasks
-        self._workers = SynchronousSubjects(rule)
-        self._replicas = SynchronousSubjects(rule)
+        self._rule = rule
+        self._joined = Training(rule)
+        self._apart: dict[str, Training] = {}
+        """Trainings of the tasks that no strategy joins with others, by task."""
         self._asynchronous = AsynchronousWorkers(rule)
         self._stages = PipelineStages()
         self._stood = False
@@ -33,7 +67,8 @@ class StepGroups(Detector):
         if jump := self._tasks[task].clock_set:
             for group in self._groups:
                 group.follow_clock(task, jump)
-        self._workers.pauses.note_activities(task, frame.activities)
+        training = self._training_of(task)
+        training.workers.pauses.note_activities(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
@@ -44,12 +79,20 @@ class StepGroups(Detector):
             elif frame.coordinator is not None or batch.reporter.partition("/")[0] != owner:
                 self._asynchronous.add(batch)
             else:
-                (self._replicas if part else self._workers).table.add(batch)
+                (training.replicas if part else training.workers).table.add(batch)
+
+    def _training_of(self, task: str) -> Training:
+        """Return the training of a task: one with the others, unless it is known that no strategy joins them."""
+        match self._tasks[task].is_joined:
+            case False if task not in self._apart:
+                self._apart[task] = Training(self._rule)
+            case True:
+                self._apart.pop(task, None)
+        return self._apart.get(task, self._joined)
 
     def judge(self, local_steps: int) -> StepView:
         """Align the newest steps of each group, find its stragglers, and return the steps that are the cluster's."""
-        for group in self._groups:
-            group.judge(self._tasks)
+        self._judge_groups()
         main = self.main
         return StepView(
             window=main.window,
@@ -59,7 +102,33 @@ class StepGroups(Detector):
             local_steps=local_steps,
             compared=[(group.window.subjects, group.figures) for group in self._groups],
             late=main.watch.named.late,
+            keeps_step=self._keeps_step(),
         )
+
+    def _judge_groups(self) -> None:
+        for group in (*self._joined.groups, self._asynchronous):
+            group.judge(self._tasks)
+        makes_steps = False
+        for training in self._trainings[1:]:
+            for group in training.groups:
+                # Of a thousand trainings side by side, those with nobody to compare would take a second.
+                if not makes_steps or len(group.table.subjects()) > 1:
+                    group.judge(self._tasks)
+            makes_steps |= len(training.main.ends) > 0
+
+    def _keeps_step(self) -> bool:
+        """Decide whether all trainings side by side make their newest steps at the same times."""
+        names = (task.name for task in trainings_apart(self._tasks.values()))
+        tables = [self._apart[name].main.table for name in names if name in self._apart]
+        if len(tables) < 2:
+            return False
+        subjects = [table.subjects()[0] for table in tables]
+        last = min(table.newest(subject) or 0 for table, subject in zip(tables, subjects, strict=True))
+        ends = [
+            table.reported([subject], last + 1 - _STEPS, last)[0]
+            for table, subject in zip(tables, subjects, strict=True)
+        ]
+        return keep_step(np.concatenate(ends))
 
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return the stragglers, imbalances and pauses of all groups, by the last judgement.
@@ -67,8 +136,7 @@ class StepGroups(Detector):
         A straggler ends with the last step before a standstill, and begins anew with the first step after it.
         """
         self._note_standstill(view)
-        workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
-        found = without_duplicates(workers, replicas, self._replicas.window.subjects) + self._asynchronous.diagnoses
+        found = [each for training in self._trainings for each in training.diagnoses] + self._asynchronous.diagnoses
         resumed = self.main.watch.named.resumed
         return [each for each in found if each.kind != "straggler" or not each.begin < resumed <= view.now]
 
@@ -82,10 +150,11 @@ class StepGroups(Detector):
 
     @property
     def main(self) -> SynchronousSubjects | AsynchronousWorkers:
-        """Group whose steps are the cluster's."""
+        """Group whose steps are the cluster's: of trainings side by side, the first that makes steps."""
         if self._asynchronous:
             return self._asynchronous
-        return self._workers if self._workers.table.subjects() else self._replicas
+        groups = [training.main for training in self._trainings]
+        return max(groups, key=lambda group: (len(group.ends) > 0, len(group.table.subjects()) > 0))
 
     @property
     def recovered(self) -> dict[str, float]:
@@ -106,8 +175,25 @@ class StepGroups(Detector):
         return self._stages.summaries()
 
     @property
-    def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
-        return self._workers, self._replicas, self._asynchronous
+    def _trainings(self) -> list[Training]:
+        return [self._joined, *(self._apart[name] for name in self._tasks if name in self._apart)]
+
+    @property
+    def _groups(self) -> list[SynchronousSubjects | AsynchronousWorkers]:
+        return [*(group for training in self._trainings for group in training.groups), self._asynchronous]
+
+
+def keep_step(ends: NDArray[np.float64]) -> bool:
+    """Decide whether n trainings make their steps at the same times, by the (n, k) ends of the same steps of each.
+
+    The distance between two that know nothing of each other is a random walk; between two that meet in each step it
+    always comes back. A constant distance, as between two clocks, is none.
+    """
+    if ends.shape[1] < _STEPS or np.isnan(ends).any():
+        return False
+    distance = ends[1:] - ends[0]
+    high, low = np.percentile(distance, (95, 5), axis=1)
+    return bool((high - low <= _BOUND * np.median(np.abs(np.diff(distance)), axis=1)).all())
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:

@@ -28,7 +28,7 @@ def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> f
 
 def age_for_profile(snapshot: Snapshot, spec: ClusterSpec, tasks: Sequence[Task]) -> float | None:
     """Return the age, seconds, of the checkpoint to which profiles of these tasks may set back; None if unknown."""
-    return checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
+    return checkpoint_age(snapshot, [plan_restart(spec, snapshot.governing, [task]) for task in tasks])
 
 
 def profile_refusal(age: float | None) -> str | None:

@@ -6,7 +6,7 @@ from tfscale.console.analysis.finding_kinds import NOT_JUDGED, NOT_JUDGED_WHY, k
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
-from tfscale.core.text import elapsed, exit_phrase
+from tfscale.core.text import elapsed, exit_phrase, signal_name
 
 
 def status_text(status: TaskStatus) -> str:
@@ -14,6 +14,8 @@ def status_text(status: TaskStatus) -> str:
     reason = f" ({status.reason})" if status.reason else ""
     match status.state:
         case TaskState.EXITED:
+            if status.exit is not None and status.exit.requested and status.exit.signal is not None:
+                return f"ended as asked, by {signal_name(status.exit.signal)}{reason}"
             return exit_phrase(status.exit) + reason
         case TaskState.LOST:
             return "lost: its shim died, how it ended cannot be known" + reason

@@ -11,6 +11,8 @@ from tfscale.console.analysis.run.technique_words import technique_words
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.restart import governing
+from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
@@ -130,6 +132,13 @@ class Snapshot:
     """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
     history: History | None = field(default=None, compare=False, repr=False)
     """Seconds and steps before `at`. Later snapshots share the object; reading changes nothing."""
+
+    @property
+    def governing(self) -> str | None:
+        """Strategy by which the tasks depend on one another, as `restart.governing` names it; None unknown."""
+        probes = [view.frame.probe for view in self.tasks if view.frame and view.frame.probe]
+        known = [name for name in map(governing, probes) if name is not None]
+        return next((name for name in known if name != DEFAULT.name), DEFAULT.name if known else self.strategy)
 
     @property
     def is_outdated(self) -> bool:

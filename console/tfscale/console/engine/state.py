@@ -222,7 +222,8 @@ class ClusterState:
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
             tells_all = event.state in (LinkState.LEFT, LinkState.MOVED)
             text = event.reason if tells_all else f"agent {event.state}: {event.reason}"
-            self._add_entry(event.at, "warning", str(event.task), text, "agent")
+            has_ended_well = record.status is not None and record.status.exit is not None and record.status.exit.well
+            self._add_entry(event.at, "info" if has_ended_well else "warning", str(event.task), text, "agent")
         record.reached = record.agent if is_up else record.reached
 
     def _fold_command(self, event: CommandProgressed) -> None:

@@ -170,9 +170,9 @@ class StragglerPolicy:
         if policy is OnStraggler.REPLACE:
             together = tuple(each for each in spec.tasks if each.role in MOVABLE)
         else:
-            together = plan_restart(spec, snapshot.strategy, [task])
+            together = plan_restart(spec, snapshot.governing, [task])
         downtime = self._downtimes.get(frozenset(str(each) for each in together if each.role in _TRAINING))
-        if keeps_training(spec, snapshot.strategy, together):
+        if keeps_training(spec, snapshot.governing, together):
             return _Loss(downtime, 0.0)
         return _Loss(downtime, checkpoint_age(snapshot, [together]))
 

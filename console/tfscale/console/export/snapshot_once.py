@@ -72,7 +72,7 @@ def is_healthy(snapshot: Snapshot) -> bool:
 
 
 def _is_well(view: TaskView) -> bool:
-    return view.is_up or (view.link.state is LinkState.UP and view.has_ended and has_ended_well(view))
+    return view.is_up or (view.has_ended and has_ended_well(view))
 
 
 def snapshot_line(snapshot: Snapshot) -> Json:
@@ -101,6 +101,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
 
 
 def _task(view: TaskView) -> Json:
+    frame = view.frame
     return {
         "task": str(view.task),
         "agent": str(view.agent),
@@ -108,8 +109,13 @@ def _task(view: TaskView) -> Json:
         "link": encode(view.link),
         "status": encode(view.status),
         "notes": list(view.notes),
-        "probe": encode(view.frame.probe) if view.frame else None,
+        "probe": encode(frame.probe) if frame else None,
         "techniques": list(view.techniques),
         "summary": encode(view.summary),
         "stages": encode(view.stages),
+        "frame_time": frame.at if frame else None,
+        "training": encode(frame.training) if frame else None,
+        "gpus": encode(frame.gpus) if frame else [],
+        # Its name in frames, `host`, is that of the host's name here.
+        "host_sample": encode(frame.host) if frame else None,
     }

@@ -35,7 +35,7 @@ class MeasuredScaling:
 
 def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
     """Return the sizes, from one group a run; None for fewer than two. Of several runs of a size the best counts."""
-    rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
+    rates = [(group, rate) for group in groups if (rate := training_rate(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
     best: dict[int, float] = {}
     for group, rate in rates:
@@ -49,9 +49,9 @@ def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
     return MeasuredScaling(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
 
 
-def _steps_per_second(group: RunGroup) -> float | None:
+def training_rate(group: RunGroup) -> float | None:
     """Return the rate of the median step while the run trained; pauses do not count."""
-    lengths = group.timeline.parts.sum(axis=0)
+    lengths = group.timeline.values.sum(axis=0)
     lengths = lengths[np.isfinite(lengths)]
     middle = float(np.median(lengths)) if lengths.size else 0.0
     return 1 / middle if middle > 0 else None

@@ -16,6 +16,7 @@ from tfscale.console.analysis.run.load import load_of
 from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.report.csv_file import MeasuredGroup
+from tfscale.console.report.differences import settings_of
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_findings import RunFindings, play
 from tfscale.console.report.run_report import RunGroup, RunReport
@@ -34,7 +35,9 @@ def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunRe
     run = play(source)
     group = _group(name, run, run.begin, run.end, run.steps, probe=run.probe)
     findings = tuple(_of_run(finding, name) for finding in run.ledger.findings)
-    group = replace(group, findings=findings, gpus=run.gpus, gpu_price=source.spec.gpu_price)
+    settings = settings_of(source.spec, run.probe, list(run.descriptions.values()))
+    price = source.spec.gpu_price
+    group = replace(group, findings=findings, gpus=run.gpus, gpu_price=price, settings=settings)
     return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,))
 
 
@@ -120,6 +123,8 @@ def _group(
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
         training=run.training,
+        gauges=run.gauges,
+        curves=run.curves,
     )
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, SecondPassed, link_state
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, SecondPassed, link_state
 from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.wire.json_records import SchemaError, frame_from_json
+from tfscale.core.records.frame import Description
+from tfscale.core.wire.json_records import SchemaError, decode, frame_from_json
 
 SECOND = 1.0
 """Seconds of a run between two diagnoses, as live."""
@@ -108,6 +109,9 @@ def _event(document: dict[str, Any]) -> Event | None:
         case "frame":
             task, frame = frame_from_json(document)
             return FrameArrived(frame.at, Task.parse(task), frame)
+        case "agent":
+            description = decode(Description, document)
+            return AgentDescribed(float(document["time"]), Task.parse(document["task"]), description)
         case "link":
             state = link_state(document["state"])
             return LinkChanged(float(document["time"]), Task.parse(document["task"]), state, document["reason"])

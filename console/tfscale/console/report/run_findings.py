@@ -9,13 +9,15 @@ from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.finding_kinds import Charge, kind_of
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import Event, FrameArrived
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.report.finding_ledger import FindingLedger
-from tfscale.console.report.run_report import NumberRange, PhaseTimeline
+from tfscale.console.report.run_report import NumberRange
+from tfscale.console.report.timelines import GaugeTimeline, PhaseTimeline, TrainingTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.frame import Description
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.training import training_numbers
 
@@ -25,6 +27,8 @@ class RunFindings:
 
     def __init__(self) -> None:
         self.timeline = PhaseTimeline()
+        self.gauges = GaugeTimeline()
+        self.curves = TrainingTimeline()
         self.findings = Findings()
         """Findings of the last second."""
         self.trained = Findings()
@@ -39,10 +43,14 @@ class RunFindings:
         """Seconds by bucket of goodput that passed while the steps were known to be worth nothing."""
         self._steps: dict[str, int] = {}
         self._gpus: dict[Task, int] = {}
+        self.descriptions: dict[Task, Description] = {}
+        """Descriptions of the agents, where the recording has them."""
 
     def event_folded(self, event: Event) -> None:
         self.begin = self.begin or event.at
         self.end = max(self.end, event.at)
+        if isinstance(event, AgentDescribed):
+            self.descriptions[event.task] = event.description
         if isinstance(event, FrameArrived):
             probe = event.frame.probe
             self.probe = probe or self.probe
@@ -53,8 +61,11 @@ class RunFindings:
             for name, value in training_numbers(event.frame.training).items():
                 self.training.setdefault(name, NumberRange(value, value, value, value)).add(value)
             training = event.frame.training
-            if training is not None and training.finite is False and "loss" in self.training:
-                self.training["loss"].last = None
+            if training is not None:
+                lost = [log.name for log in training.logs if log.value is None]
+                for name in [*lost, *(["loss"] if training.finite is False else [])]:
+                    if name in self.training:
+                        self.training[name].last = None
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
@@ -65,6 +76,8 @@ class RunFindings:
                 self.trained = self.findings
             self.ledger.add(snapshot.at, self.findings)
             self.timeline.add(snapshot.at, self.findings)
+            self.gauges.add(snapshot.at, snapshot.tasks)
+            self.curves.add(snapshot.at, snapshot.tasks)
 
     def _add_worthless(self, before: Findings) -> None:
         """Add the time since the findings `before`, if an open finding makes all steps worthless."""

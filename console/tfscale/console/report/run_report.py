@@ -5,58 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-from tfscale.console.analysis.findings import Findings, SubjectSummary
+from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.run.scaling import Forecast
 from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.timelines import GaugeTimeline, PhaseTimeline, TrainingTimeline
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records.diagnosis import Diagnosis
-from tfscale.core.text import clock, moment
-
-PARTS = ("update", "host", "input", "compute", "transfer", "wait")
-"""Parts of a step: its phases, with the all-reduce split into transfer and waiting for a slower worker."""
-
-MOST_POINTS = 512
-"""Points of a timeline; a longer run has coarser points, not more of them."""
-
-
-@dataclass(slots=True)
-class PhaseTimeline:
-    """Parts of each subject's step over time. The resolution is halved when the timeline is full."""
-
-    subjects: list[str] = field(default_factory=list)
-    _at: list[float] = field(default_factory=list)
-    _rows: list[dict[str, tuple[float, ...]]] = field(default_factory=list)
-    _each: int = 1
-    _skipped: int = 0
-
-    def add(self, at: float, findings: Findings) -> None:
-        """Add a point: the median parts of every subject at one evaluation; all unknown once steps have ended."""
-        self._skipped += 1
-        is_training = findings.step_time is not None
-        if self._skipped < self._each or not (is_training or self._rows):
-            return
-        self._skipped = 0
-        summaries = findings.subjects if is_training else {}
-        row = {name: _parts(summary) for name, summary in summaries.items()}
-        self.subjects += [name for name in row if name not in self.subjects]
-        self._at.append(at)
-        self._rows.append(row)
-        if len(self._at) > MOST_POINTS:
-            self._at, self._rows, self._each = self._at[::2], self._rows[::2], 2 * self._each
-
-    @property
-    def at(self) -> NDArray[np.float64]:
-        """(k,) times of the points."""
-        return np.asarray(self._at)
-
-    @property
-    def parts(self) -> NDArray[np.float64]:
-        """(6, k, n) seconds, NaN unknown."""
-        unknown = (np.nan,) * len(PARTS)
-        rows = [[row.get(name, unknown) for name in self.subjects] for row in self._rows]
-        return np.asarray(rows, dtype=float).reshape(len(rows), len(self.subjects), len(PARTS)).transpose(2, 0, 1)
+from tfscale.core.text import clock, elapsed, moment
 
 
 @dataclass(slots=True)
@@ -71,13 +26,6 @@ class NumberRange:
 
     def add(self, value: float) -> None:
         self.lowest, self.highest, self.last = min(self.lowest, value), max(self.highest, value), value
-
-
-def _parts(summary: SubjectSummary) -> tuple[float, ...]:
-    wait = 0.0 if summary.wait is None else summary.wait
-    transfer = None if summary.reduce is None else max(0.0, summary.reduce - wait)
-    values = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
-    return tuple(np.nan if value is None else value for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +48,11 @@ class RunGroup:
     examples: int | None = None
     """Examples of a step, all workers together; None unknown."""
     training: Mapping[str, NumberRange] = field(default_factory=dict)
-    """Ranges of the reported numbers that have a display, by the names of `Training`."""
+    """Ranges of the reported numbers that are shown: by the names of `Training`, and Keras's logs by theirs."""
+    gauges: GaugeTimeline = field(default_factory=GaugeTimeline)
+    curves: TrainingTimeline = field(default_factory=TrainingTimeline)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Versions, program and cluster of the run, by their names for people."""
     findings: tuple[ReportedFinding, ...] = ()
     """Findings of the run, the oldest first."""
     gpus: int | None = None
@@ -149,6 +101,21 @@ class RunReport:
         """Return the time at which a finding began; `before` the begin of the report's data where it is older."""
         return f"{'before ' if diagnosis.began_earlier else ''}{self.when(diagnosis.begin)}"
 
-    def tick(self, at: float) -> str:
-        """Return a time below a plot: the date is in the facts."""
-        return clock(at) if self.has_clock else f"{at:.1f} s"
+    @property
+    def has_steps(self) -> bool:
+        return any(group.timeline.subjects for group in self.groups)
+
+    @property
+    def has_training(self) -> bool:
+        return any(group.training for group in self.groups)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest of the runs."""
+        return max(group.end - group.begin for group in self.groups)
+
+    def tick(self, at: float, begin: float) -> str:
+        """Return a time below a plot: its date is in the facts. Of several runs it is that since their begins."""
+        if not self.has_clock:
+            return f"{at:.1f} s"
+        return clock(at) if len(self.groups) == 1 else elapsed(at - begin)

@@ -33,11 +33,16 @@ _LEAST = 1.0
 
 def verdict(group: RunGroup) -> str:
     """Return the sentence about one run."""
-    total = sum(group.spent.values()) or group.end - group.begin
+    total = known_time(group)
     productive = f", {group.spent.get(PRODUCTIVE, 0.0) / total:.0%} productive" if group.spent and total else ""
     costs = [*_costs(group), *_buckets(_unexplained(group), total)]
     rest = "; ".join(costs) if costs else "nothing else cost it time worth a word"
     return f"{length(total)}{productive}; {rest}"
+
+
+def known_time(group: RunGroup) -> float:
+    """Return the seconds of the run of which it is known how they were spent, else those of the recording."""
+    return sum(group.spent.values()) or group.end - group.begin
 
 
 def length(seconds: float) -> str:

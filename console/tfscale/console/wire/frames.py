@@ -37,7 +37,7 @@ _READ = tuple(field.name for field in arrival_pb2.ArrivingFrame.DESCRIPTOR.field
 _SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
 _ACTIVITY_KINDS = telemetry_pb2.ActivityKind.values()[1:]
 _TASKS = 4096
-"""Tasks whose newest status is kept encoded: equal bytes are not read again."""
+"""Tasks whose newest status and training are kept encoded: equal bytes are not read again."""
 
 
 class ArrivedCounters(Counters):
@@ -137,12 +137,22 @@ def frame(data: bytes) -> Frame:
     made.probe = _probe(message.probe) if message.HasField("probe") else None
     made.collective = record_of(Collective, message.collective, CAUTION) if message.HasField("collective") else None
     made.steps = tuple(map(_steps, message.steps))
-    made.training = record_of(Training, message.training, CAUTION) if message.HasField("training") else None
+    made.training = _training(message.training) if message.HasField("training") else None
     made.activities = tuple([record_of(Activity, each, CAUTION) for each in message.activities if _is_activity(each)])
     made.coordinator = _coordinator(message.coordinator) if message.HasField("coordinator") else None
     # The last: the fields above are taken out of the message.
     _set_counters(made, message)
     return made  # type: ignore[no-any-return]
+
+
+def frame_gauges(frame: Frame | None) -> Gauges:
+    """Return the gauges of the frame's host and GPUs, all unknown without a frame."""
+    if frame is None:
+        return Gauges()
+    counters = frame.counters
+    return (
+        counters.gauges if isinstance(counters, ArrivedCounters) else gauges_of(counters.host, counters.gpus, getattr)
+    )
 
 
 def frame_message(record: Frame) -> telemetry_pb2.Frame:
@@ -178,6 +188,12 @@ def _status(data: bytes) -> TaskStatus:
 @lru_cache(maxsize=_TASKS)
 def _probe(data: bytes) -> ProbeStatus:
     return record_of(ProbeStatus, parsed(telemetry_pb2.ProbeStatus, data), CAUTION)
+
+
+@lru_cache(maxsize=_TASKS)
+def _training(data: bytes) -> Training:
+    """Return the training in these bytes, cached: workers that train one model log the same numbers."""
+    return record_of(Training, parsed(telemetry_pb2.Training, data), CAUTION)
 
 
 def _is_activity(message: telemetry_pb2.Activity) -> bool:

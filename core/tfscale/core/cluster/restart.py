@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.strategy import Family, family_of
+from tfscale.core.cluster.strategy import ALONE, DEFAULT, SYNCHRONOUS, Family, family_of, find_strategy
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 _READING = frozenset({Role.CHIEF, Role.WORKER, Role.DATAWORKER})
 """Roles that restart with a dispatcher of the tf.data service."""
@@ -15,6 +16,18 @@ _READING = frozenset({Role.CHIEF, Role.WORKER, Role.DATAWORKER})
 
 class RestartError(UsageError):
     """A restart of no task, or of a task that is not in the cluster."""
+
+
+def governing(probe: ProbeStatus) -> str | None:
+    """Return the strategy by which a task depends on other tasks, None while it is not known.
+
+    It is the program's; `DEFAULT.name` once measured steps show that none joins the task's replicas with those of
+    other tasks: without a strategy, under one within the process, or one that was made for a single worker.
+    """
+    if probe.state is not ProbeState.MEASURING or probe.replicas is None or probe.replicas != probe.local_replicas:
+        return probe.strategy
+    row = find_strategy([probe.strategy or DEFAULT.name])
+    return DEFAULT.name if row is not None and row.family in (ALONE, SYNCHRONOUS) else probe.strategy
 
 
 def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> tuple[Task, ...]:

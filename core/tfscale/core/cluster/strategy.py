@@ -115,11 +115,14 @@ def find_strategy(names: Iterable[str]) -> Strategy | None:
 
 
 def family_of(name: str | None, roles: Iterable[Role]) -> Family:
-    """Return the family of the named strategy; without one, the usual family of a cluster with these roles."""
-    row = find_strategy(() if name is None else (name,))
-    if row is not None and row.family is not None:
+    """Return the family of the named strategy; without one, the usual family of a cluster with these roles.
+
+    A program without a strategy that has parameter servers exchanges with them by itself.
+    """
+    row, roles = find_strategy(() if name is None else (name,)), list(roles)
+    is_served = Role.PS in roles
+    if row is not None and row.family is not None and not (row is DEFAULT and is_served):
         return row.family
-    roles = list(roles)
-    if Role.PS in roles:
+    if is_served:
         return ASYNCHRONOUS
     return SYNCHRONOUS if sum(role in SYNCHRONOUS.in_step for role in roles) > 1 else ALONE

@@ -21,6 +21,8 @@ CLOCK_DOUBT = 2.0
 """Seconds by which different clocks, and TensorFlow's own reaction, can reverse the order of two exits."""
 PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals by which no task dies because of another's death."""
+_BY_A_PEER = frozenset({signal.SIGABRT, signal.SIGPIPE})
+"""Signals that a peer's death may send: TensorFlow aborts, and who writes to a closed connection is ended."""
 _AFTER_A_PEER = frozenset({PEER, EXCEPTION, LAST_WORDS, *OF_NETWORK})
 """Kinds of clues that a task may leave because a peer's death ended it."""
 
@@ -51,6 +53,16 @@ class Failure:
     def followed(self) -> bool:
         """True if the task ended because another task had died, by its own log."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in PRIMARY
+
+    @property
+    def is_from_outside(self) -> bool:
+        """True for a death by a signal that a peer's death does not send: somebody sent it, or the task's own fault."""
+        return self.signal is not None and self.signal not in _BY_A_PEER
+
+    @property
+    def is_consequence(self) -> bool:
+        """True for an end of which its own log shows that a peer's death caused it."""
+        return self.clue is not None and not (self.is_from_outside or self.clue.is_own or self.clue.kind == LAST_WORDS)
 
     def has_lost_a_peer(self, earliest: float) -> bool:
         """Decide whether the task ended because another task had, by its own log; also if it was killed long after."""

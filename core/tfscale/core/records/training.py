@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from tfscale.core.records.schema import Time
@@ -48,6 +48,23 @@ class Gradients:
     """Name of the first of these variables; empty if unknown."""
 
 
+MOST_LOGS = 16
+"""Largest number of `Training.logs`."""
+LONGEST_LOG_NAME = 64
+"""Characters of a log's name; a log with a longer name is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNumber:
+    """Number that Keras logs: a metric, a part of the loss, or a number of a callback."""
+
+    name: str
+    value: float | None = None
+    """None where it is not finite."""
+    epoch: int | None = None
+    """Epoch, from 0, at whose end it was logged; None: logged with the newest batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Training:
     """Progress of the training, mostly where Keras reports it. Numbers with a `Display` are shown under their names."""
@@ -64,15 +81,39 @@ class Training:
     """Norm of the gradients, where the program logs it under this name."""
     gradients: Gradients | None = None
     """Newest gradients, if the probe checks them: on CPUs, in graphs of several replicas, without XLA."""
+    logs: tuple[LoggedNumber, ...] = ()
+    """Keras's logs but `loss`, `learning_rate` and `grad_norm`."""
+    logs_left_out: int = 0
+    """Number of logs beyond `MOST_LOGS`, or with a name longer than `LONGEST_LOG_NAME`."""
 
 
 TRAINING_DISPLAYS: Mapping[str, Display] = {
     each.name: each.metadata["display"] for each in fields(Training) if each.metadata
 }
 """Displays of the numbers of `Training`, by the names of their fields."""
+_LOGGED = Display("as Keras logs it")
+
+
+def display_of(name: str) -> Display:
+    """Return the display of a field of `Training`, or of a number of its `logs`."""
+    return TRAINING_DISPLAYS.get(name, _LOGGED)
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a number for people; a log keeps the name that the program gives it."""
+    return name.replace("_", " ") if name in TRAINING_DISPLAYS else name
+
+
+def paired(names: Iterable[str]) -> list[str]:
+    """Return the names in their order, but that of a validation, `val_loss`, after that of the training, `loss`."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(places, key=lambda name: places.get(name.removeprefix("val_"), places[name]))
 
 
 def training_numbers(training: Training | None) -> dict[str, float]:
-    """Return the known numbers that have a display, by field name, in the units of people."""
-    read = ((name, getattr(training, name, None), display.offset) for name, display in TRAINING_DISPLAYS.items())
-    return {name: value + offset for name, value, offset in read if value is not None}
+    """Return the known numbers that are shown, fields and then logs, by name, in the units of people."""
+    if training is None:
+        return {}
+    read = ((name, getattr(training, name), display.offset) for name, display in TRAINING_DISPLAYS.items())
+    numbers = {name: value + offset for name, value, offset in read if value is not None}
+    return {**numbers, **{log.name: log.value for log in training.logs if log.value is not None}}

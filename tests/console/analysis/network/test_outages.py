@@ -93,10 +93,22 @@ def test_the_last_pair_to_hear_each_other_belongs_to_the_outage_of_its_host() ->
         return Diagnosis("cut_off", subject, 1000.0, None, "critical", "", {"from": other})
 
     outages = Outages()
-    outages.note_cut_off([cut("worker:2")], 1003.0)
-    outages.note_cut_off([cut("worker:0", "worker:2")], 1060.0)
-    outages.note_cut_off([], 1061.0)
+    for at, found in ((1003.0, [cut("worker:2")]), (1060.0, [cut("worker:0", "worker:2")]), (1061.0, [])):
+        outages.note_cut_off(found, at, lambda _task, _since: False)
     line = {"code": 1, "reason": "peer_died", "followers": None}
     crash = Diagnosis("crash", "worker:0", 1012.0, None, "critical", "", line)
     (told,) = outages.explain([crash])
     assert told.sentence == (f"worker:2's network was gone from {clock(1000)} to {clock(1061)}; worker:0 ended of that")
+
+
+def test_of_a_host_whose_task_was_placed_on_another_nobody_knows_whether_it_is_back() -> None:
+    outages = Outages()
+    cut = Diagnosis("cut_off", "worker:1", 1000.0, None, "critical", "")
+    for at, found in ((1003.0, [cut]), (1042.0, [])):
+        outages.note_cut_off(found, at, lambda task, _since: task == "worker:1")
+    line = {"code": 1, "reason": "peer_died", "followers": None}
+    (told,) = outages.explain([Diagnosis("crash", "worker:0", 1012.0, None, "critical", "", line)])
+    assert told.sentence == (
+        f"worker:1's host was not heard any more from {clock(1000)} on, and worker:1 was placed on another at "
+        f"{clock(1042)}; worker:0 ended of that"
+    )

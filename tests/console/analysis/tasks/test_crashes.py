@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from tfscale.console.analysis.first_steps import about_crash
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.console.analysis.tasks.crashes import CrashWatch
 from tfscale.core.failure.task_failure import SETTLE
 from tfscale.core.failure.uncaught_exception import HEADER
@@ -13,6 +14,7 @@ from tfscale.core.text import clock
 
 View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
+PEER = "UnavailableError: Collective ops is aborted by: Connection reset by peer /job:worker/replica:0/task:2"
 UNHEARD = "may have died, stand still or be cut off: nothing is heard from its agent since "
 
 
@@ -23,10 +25,15 @@ def diagnose(watch: CrashWatch, *views: ObservedTask, now: float = 110.0) -> lis
     return watch.diagnose(tasks, now + SETTLE)
 
 
+def with_log(status: TaskStatus, *lines: str) -> TaskStatus:
+    assert status.exit is not None
+    return replace(status, exit=replace(status.exit, log=lines))
+
+
 def test_the_first_to_die_is_named_and_its_peer_is_told_as_the_consequence(view: View, died: Died) -> None:
     (crash,) = diagnose(
         CrashWatch(),
-        view("worker:0", status=died(102.8, code=1)),
+        view("worker:0", status=with_log(died(102.8, code=1), PEER)),
         view("worker:1", status=died(101.0, signal=9)),
     )
     assert (crash.kind, crash.subject, crash.begin, crash.severity) == ("crash", "worker:1", 101.0, "critical")
@@ -40,12 +47,42 @@ def test_a_death_by_signal_goes_before_an_exit_that_skewed_clocks_put_first(view
     assert diagnose(CrashWatch(), *views)[0].subject == "worker:1"
 
 
-@pytest.mark.parametrize("later", [{"at": 103.0, "signal": 9}, {"at": 101.0, "signal": 6}])
-def test_a_later_kill_and_the_abort_of_tensorflow_are_consequences(
-    view: View, died: Died, later: dict[str, float]
+def test_the_abort_of_tensorflow_belongs_to_the_failure_before(view: View, died: Died) -> None:
+    (crash,) = diagnose(
+        CrashWatch(),
+        view("worker:0", status=died(100.0, code=1)),
+        view("worker:1", status=died(101.0, signal=6)),
+        view("worker:2", status=with_log(died(102.0, signal=6), PEER)),
+    )
+    assert crash.subject == "worker:0"
+    assert crash.sentence.endswith(
+        "; worker:1 was killed by SIGABRT, 1.0 s later; worker:2 was killed by SIGABRT, 2.0 s later, because its peer "
+        "was gone"
+    ), "whose log does not tell why ended for no known reason"
+
+
+@pytest.mark.parametrize("by", [2, 9, 11, 15])
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_signals_from_outside_some_seconds_apart_are_two_failures(
+    view: View, died: Died, by: int, order: int
 ) -> None:
-    views = [view("worker:0", status=died(100.0, code=1)), view("worker:1", status=died(**later))]
-    assert diagnose(CrashWatch(), *views)[0].subject == "worker:0"
+    """The second of two kills within 15 s was told as a consequence of the first, which no kill is."""
+    views = [
+        view("worker:1", status=died(100.0, signal=9)),
+        view("worker:0", status=died(110.0, signal=by)),
+        view("worker:2", status=with_log(died(112.0, code=1), PEER.replace("task:2", "task:0"))),
+    ]
+    first, second = sorted(diagnose(CrashWatch(), *views[::order]), key=lambda crash: crash.begin)
+    assert (first.subject, first.evidence["followers"]) == ("worker:1", None)
+    assert (second.subject, second.evidence["followers"]) == ("worker:0", ("worker:2",))
+
+
+def test_kills_at_once_are_one_failure_and_none_is_told_as_the_reason_of_another(view: View, died: Died) -> None:
+    """A scheduler that ends a job kills all of its tasks, one after the other."""
+    views = [view(f"worker:{index}", status=died(100.0 + index, signal=9)) for index in range(6)]
+    (crash,) = diagnose(CrashWatch(), *views)
+    assert crash.subject == "worker:0" and "peer" not in crash.sentence
+    assert len(crash.evidence["followers"] or ()) == 5 and crash.sentence.endswith(" and 2 others, 5.0 s later")
 
 
 def test_nothing_is_said_until_the_other_agents_could_report(view: View, died: Died) -> None:
@@ -69,13 +106,28 @@ def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
     assert crash.sentence.startswith("worker:0 exited 2 at ")
 
 
-def test_a_restart_that_agents_have_announced_is_told_and_not_advised(view: View, died: Died) -> None:
+def test_what_agents_do_about_a_crash_is_told_and_not_advised(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    worker = view("worker:0", status=died(100.0, code=1))
+    (crash,) = CrashWatch().diagnose({"worker:0": worker}, 100.5)
+    assert about_crash(with_restart(crash, {"worker:0": worker})) == "read the end of its log; then restart"
+
+    def told(task: ObservedTask) -> str:
+        restarted = with_restart(crash, {"worker:0": task})
+        assert about_crash(restarted) == "read the end of its log"
+        return restarted.sentence.removeprefix(crash.sentence)
+
     soon = died(100.0, code=1, restart_at=105.0, reason="restart 2 of 10 within 1 h")
-    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=soon)}, 100.5)
-    assert crash.sentence.endswith(f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)")
-    assert about_crash(crash) == "read the end of its log"
-    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5)
-    assert about_crash(crash) == "read the end of its log; then restart"
+    assert told(view("worker:0", status=soon)) == (
+        f"; restarts by itself at {clock(105.0)} (restart 2 of 10 within 1 h)"
+    )
+    again = view("worker:0", status=status(generation=2), last_end=soon.exit)
+    assert told(again) == "; worker:0 is started again"
+    left = view("worker:0", status=died(100.0, code=1, reason="given up after worker:0 exited 1: 10 restarts in 1 h"))
+    given_up = with_restart(crash, {"worker:0": left})
+    assert given_up.sentence.endswith("; the agent of worker:0: given up after worker:0 exited 1: 10 restarts in 1 h")
+    assert about_crash(given_up) == "read the end of its log; then restart"
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
@@ -147,14 +199,6 @@ def test_a_crash_is_told_even_when_it_was_mended_at_once(
     assert watch.diagnose(again, 101.5) == []
     assert len(watch.diagnose(again, 103.5)) == 1
     assert watch.diagnose(again, 104.5) == []
-
-
-PEER = "UnavailableError: Collective ops is aborted by: Connection reset by peer /job:worker/replica:0/task:2"
-
-
-def with_log(status: TaskStatus, *lines: str) -> TaskStatus:
-    assert status.exit is not None
-    return replace(status, exit=replace(status.exit, log=lines))
 
 
 def test_the_line_that_matters_is_told(view: View, died: Died) -> None:

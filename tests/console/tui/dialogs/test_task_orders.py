@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import fakes
+from tfscale.console.engine.events import FrameArrived
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.task_orders import Orders
@@ -12,6 +13,7 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 
 TASKS = tuple(map(Task.parse, ("chief:0", "worker:0", "worker:1", "ps:0")))
 SERVERS = ClusterSpec("digits", *({task: Address("127.0.0.1", 2000 + n) for n, task in enumerate(TASKS)} for _ in "ab"))
@@ -41,6 +43,27 @@ def test_a_server_does() -> None:
     question = asked("ps:0")
     assert question.touched == (Task.parse("chief:0"), Task.parse("ps:0"))
     assert not question.keeps
+
+
+def restart_of_one(probe: ProbeStatus | None) -> tuple[list[str], str]:
+    """Return the tasks that restart with worker:1 of two, and the question, where both report this status."""
+    spec = fakes.spec(2)
+    state = ClusterState(spec, fakes.FakeAnalysis())
+    for task in spec.tasks:
+        state.fold(FrameArrived(fakes.NOW, task, replace(fakes.frame(task), probe=probe)))
+    shown: list[ConfirmScreen] = []
+    app: Any = SimpleNamespace(push_screen=lambda screen, _: shown.append(screen))
+    orders = Orders(app, SimpleNamespace(source=SimpleNamespace(spec=spec)), fakes.FakeCommands())  # type: ignore[arg-type]
+    orders.ask(ORDERS["restart"], (fakes.worker(1),), state.snapshot(fakes.NOW), Appearance())
+    return [str(task) for task in shown[0].question.touched], wording(shown[0].question, Appearance()).plain
+
+
+def test_a_worker_restarts_alone_once_it_is_known_that_no_strategy_joins_it() -> None:
+    touched, asked = restart_of_one(ProbeStatus(ProbeState.MEASURING, replicas=1, local_replicas=1))
+    assert touched == ["worker:1"] and "You chose" not in asked
+    touched, asked = restart_of_one(None)
+    assert touched == ["worker:0", "worker:1"]
+    assert "You chose worker:1; no strategy is known, and they may train in step, so they go together." in asked
 
 
 async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_host() -> None:

@@ -8,8 +8,10 @@ import fakes
 import pytest
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, loss
-from tfscale.core.records.training import Training
+from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, logs_of, loss
+from tfscale.core.records.training import LoggedNumber, Training
+
+LOGS = (LoggedNumber("accuracy", 0.75), LoggedNumber("val_loss", None, 1))
 
 
 def test_efficiency_is_own_work_over_the_step() -> None:
@@ -36,5 +38,8 @@ def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:
     snapshot = Snapshot(fakes.NOW, "run", None, 1, (silent, told), fakes.healthy_findings(cluster))
     assert loss(snapshot) == "0.4123"
     assert [figure.name for figure in figures_of(snapshot)][:2] == ["steps/s", "examples/s"]
+    logging = replace(told, frame=replace(told.frame, training=Training(logs=LOGS)))
+    figures = logs_of(replace(snapshot, tasks=(silent, logging)))
+    assert [(figure.name, figure.value) for figure in figures] == [("accuracy", "0.75"), ("val_loss", "NaN")]
     lost = replace(told, frame=replace(told.frame, training=Training(finite=False)))
     assert loss(replace(snapshot, tasks=(silent, lost))) == "NaN"

@@ -16,9 +16,10 @@ from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
 from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Scene
+from tfscale.console.tui.widgets.table.task_columns import Scene, column_named
 from tfscale.core.records.host_sample import Disk
 from tfscale.core.records.task_status import Exit, TaskState
+from tfscale.core.records.training import LoggedNumber, Training
 
 SPEC = fakes.spec(2)
 FIRST = fakes.worker(0)
@@ -49,6 +50,15 @@ def test_a_task_that_has_ended_tells_its_newest_step() -> None:
         state.fold(event)
     step = next(line for line in lines(state.snapshot(fakes.NOW + 30)) if line.startswith("step "))
     assert re.fullmatch(r"step +the newest is 1\d\d; its parts are not known", step), step
+
+
+def test_what_keras_logs_is_told_with_the_epoch_of_a_validation() -> None:
+    logs = (LoggedNumber("val_loss", None, 1), LoggedNumber("accuracy", 0.75), LoggedNumber("val_accuracy", 0.5, 1))
+    frame = replace(fakes.frame(FIRST), training=Training(logs=logs, logs_left_out=3))
+    event = FrameArrived(fakes.NOW, FIRST, frame)
+    found = lines(fakes.folded(SPEC, *fakes.healthy_events(SPEC), event).snapshot(fakes.NOW))
+    told = "accuracy 0.75   after epoch 2: val_loss not a number   val_accuracy 0.5   3 more are logged"
+    assert f"logs       {told}" in found
 
 
 @pytest.mark.parametrize(
@@ -114,5 +124,5 @@ def test_an_asynchronous_worker_tells_how_old_its_updates_are() -> None:
     findings = replace(findings, subjects={**findings.subjects, "worker:0": summary})
     snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=findings).snapshot(fakes.NOW)
     assert "staleness  mean 1.75   updates by others, pull to push: 1:1 2:3" in lines(snapshot)
-    column, scene = BY_NAME["stale"], Scene(fakes.NOW, Appearance().glyphs)
+    column, scene = column_named("stale"), Scene(fakes.NOW, Appearance().glyphs)
     assert [column.cell(view, scene)[0] for view in snapshot.tasks] == ["1.75", "–"]

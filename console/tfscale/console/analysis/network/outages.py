@@ -7,7 +7,7 @@ task has died.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.observed.observed_task import ObservedTask
@@ -43,6 +43,8 @@ class Outage:
     """Task of the single unreachable host; empty where all hosts were unreachable."""
     how: str = ""
     """Manner in which a process was stopped, as in `stopped by a signal`; empty for an outage of the network."""
+    has_moved: bool = False
+    """True where it ended only because the task was placed on another host: nobody knows of the first."""
 
     @property
     def reason(self) -> str:
@@ -55,6 +57,9 @@ class Outage:
         when = since if self.end is None else f"from {clock(self.begin)} to {clock(self.end)}"
         if self.how:
             return f"{self.task} {'has been' if self.end is None else 'was'} {self.how} {when}"
+        if self.has_moved and self.end is not None:
+            moved = f"{self.task} was placed on another at {clock(self.end)}"
+            return f"{self.task}'s host was not heard any more from {clock(self.begin)} on, and {moved}"
         network = f"the network between {self.task} and {self.other}" if self.other else f"{self.task}'s network"
         return f"{network} {'is' if self.end is None else 'was'} gone {when}"
 
@@ -71,10 +76,11 @@ class Outages:
 
     _known: list[Outage] = field(default_factory=list)
 
-    def note_cut_off(self, cut: Iterable[Diagnosis], now: float) -> None:
-        """Take in who is cut off now."""
+    def note_cut_off(self, cut: Iterable[Diagnosis], now: float, has_moved: Callable[[str, float], bool]) -> None:
+        """Take in who is cut off now. `has_moved` decides whether a task was placed on another host since a time."""
         found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
-        self._note(NETWORK, list(map(self._whole, found)), now)
+        for outage in self._note(NETWORK, list(map(self._whole, found)), now):
+            outage.has_moved = has_moved(outage.task, outage.begin)
 
     def _whole(self, outage: Outage) -> Outage:
         """Return the outage of one host from its pairs; this pair is the last whose hosts hear each other again."""
@@ -95,14 +101,16 @@ class Outages:
         unheard = [Outage(name, now, how="stopped") for name in lasting - known.keys()]
         self._note(STOPPED, [*stopped, *unheard], now)
 
-    def _note(self, reason: str, found: Sequence[Outage], now: float) -> None:
+    def _note(self, reason: str, found: Sequence[Outage], now: float) -> list[Outage]:
+        """Take in the outages that last now; return those that have just ended."""
         new = {outage.task: outage for outage in found}
         lasting = {outage.task: outage for outage in self._known if outage.end is None and outage.reason == reason}
-        for task, outage in lasting.items():
-            if task not in new:
-                outage.end = now
+        over = [outage for task, outage in lasting.items() if task not in new]
+        for outage in over:
+            outage.end = now
         self._known += [outage for task, outage in new.items() if task not in lasting]
         self._known = self._known[-_KEPT:]
+        return over
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
         """Return the crashes; all crashes of one outage become one crash, which names the outage."""

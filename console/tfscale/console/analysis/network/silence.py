@@ -63,12 +63,12 @@ class SilenceWatch(Detector):
     def diagnose(self, view: ClusterView) -> list[Diagnosis]:
         """Return the hosts that are cut off from the others or from the console."""
         tasks, now = view.by_name, view.now
-        lost = [task for task in tasks.values() if task.since is not None and not task.up]
+        lost = [task for task in tasks.values() if _is_missed_by_the_console(task)]
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
         found = [finding for task in lost if (finding := self._about_lost(task, tasks)) is not None]
         self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
         found += self._about_reached(self._deaf_pairs(tasks))
-        self.outages.note_cut_off([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_cut_off([each for each in found if each.kind == "cut_off"], now, self._seats.has_moved)
         self.outages.note_stopped(tasks.values(), now)
         return found
 
@@ -139,6 +139,11 @@ class SilenceWatch(Detector):
     def _heard(self, name: str) -> Mapping[str, Neighbour]:
         host = self._newest[name][2].host
         return {answer.task: answer for answer in host.neighbours} if host else {}
+
+
+def _is_missed_by_the_console(task: ObservedTask) -> bool:
+    """Decide whether the console lost an agent, or never had it; an agent may leave after its task has ended well."""
+    return task.since is not None and not task.up and not task.ended_well
 
 
 def is_missed(answer: Neighbour, at: float) -> bool:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tfscale.core.cluster.restart import governing
+from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import Counters
-from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeStatus
+from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import Coordinator, StepBatch
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.records.training import Gradients
 from tfscale.core.report_schedule import PERIOD
 from tfscale.core.validation import is_moment
@@ -52,6 +54,8 @@ class ObservedTask:
     name: str = field(init=False)
     meets: bool = field(init=False)
     """True for tasks that take part in the gradient collectives."""
+    is_joined: bool | None = None
+    """True once a strategy has joined steps of this attempt with other tasks, False where none has; None unknown."""
     up: bool = False
     """True while there is a connection to the agent."""
     since: float | None = None
@@ -71,7 +75,11 @@ class ObservedTask:
     is_news: bool = False
     """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
+    last_end: Exit | None = None
+    """End of the attempt before its present one; None where it was not seen."""
     probe: ProbeStatus | None = None
+    saved: float | None = None
+    """Time of its newest checkpoint that was told so far, also by an attempt before."""
     collective: Collective | None = None
     coordinator: Coordinator | None = None
     stopped: bool = False
@@ -188,11 +196,16 @@ class ObservedTask:
         if frame.probe is not None and frame.probe.devices is not None:
             self.gpus = max(self.gpus, frame.gpu_count)
         self.clock_set = self._follow_clock(frame)
+        if attempt != before:
+            self.last_end = self.status.exit if self.status else None
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
+        self.saved = (frame.probe.checkpoint if frame.probe else None) or self.saved
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
-            self.not_finite_since = self.not_finite_step = self.gradients = None
+            self.is_joined = self.not_finite_since = self.not_finite_step = self.gradients = None
             self.occupied = self.evaluated = None
+        if frame.probe is not None and frame.probe.state is ProbeState.MEASURING:
+            self.is_joined = bool(self.is_joined) or governing(frame.probe) != DEFAULT.name
         self._fold_activities(frame)
         self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:

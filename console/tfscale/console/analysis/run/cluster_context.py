@@ -31,7 +31,7 @@ from tfscale.console.analysis.steps.impute import impute
 from tfscale.console.analysis.steps.phases import medians, transfer
 from tfscale.console.analysis.steps.step_table import StepTable
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.task import Role, Task, subject_owner
+from tfscale.core.cluster.task import CLUSTER, Role, Task, subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState
@@ -107,7 +107,11 @@ class ClusterContext(Detector):
         return found
 
     def _judged_now(self, view: ClusterView) -> list[Diagnosis]:
-        straggles = any(each.kind in ("slow_link", "straggler") for each in view.found)
+        # Beside an exchange that is not seen, the time of a phase may be a wait.
+        unseen = "not_measured", CLUSTER
+        straggles = any(
+            each.kind in ("slow_link", "straggler") or (each.kind, each.subject) == unseen for each in view.found
+        )
         at_work, late = view.condition.may_be_judged, view.steps.late
         return self.evaluate(view.steps.window, view.by_name, straggles, at_work, view.now, late)
 

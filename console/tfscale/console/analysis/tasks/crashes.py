@@ -20,7 +20,6 @@ from tfscale.console.analysis.observed.out_of_step import (
     left_early,
     parted,
 )
-from tfscale.console.analysis.tasks.announced_restart import with_restart
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.clues import Clue
@@ -34,7 +33,8 @@ from tfscale.core.text import clock, duration, listing, signal_name
 TOGETHER = 15.0
 """Seconds within which failures of one generation are one incident: peers follow within 2 s, servers and evaluators
 some seconds later. With less one incident would be several, with more two incidents would be one. A failure whose log
-names a task of the incident belongs to it however late: on a busy host some peers take long to end."""
+names a task of the incident belongs to it however late: on a busy host some peers take long to end. A signal from
+outside follows no peer's death: it belongs to an incident only within `CLOCK_DOUBT`."""
 
 _IN_SENTENCE = 200
 """Characters of a log's line that a sentence shows: with fewer a chain of two exceptions loses its reason."""
@@ -63,9 +63,11 @@ class _Incident:
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
-        is_near = abs(failure.at - anchor.at) <= TOGETHER
-        is_of_these = failure.followed and any(failure.named == each.task for each in self.failures)
-        return failure.generation == anchor.generation and (is_near or is_of_these)
+        is_near = any(_is_near(each, failure) for each in self.failures if each is anchor or each.is_from_outside)
+        return failure.generation == anchor.generation and (is_near or self.is_named_by(failure))
+
+    def is_named_by(self, failure: Failure) -> bool:
+        return failure.followed and any(failure.named == each.task for each in self.failures)
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ class CrashWatch:
 
     def diagnose(self, tasks: Mapping[str, ObservedTask], now: float) -> list[Diagnosis]:
         """Return one open `crash` for each incident, with the culprit as its subject."""
-        for task in tasks.values():
+        # A console that comes late learns of many ends at once: what each follows is known from those before it.
+        for task in sorted(tasks.values(), key=lambda task: task.ended_at):
             self._note(task, now)
         self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
         # Where every task has ended no report is missing.
@@ -87,11 +90,7 @@ class CrashWatch:
         settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        told = [incident for incident in settled if not _was_requested(incident, tasks)]
-        return [
-            with_restart(_described(each, tasks, now), (tasks[failure.task] for failure in each.failures))
-            for each in told
-        ]
+        return [_described(incident, tasks, now) for incident in settled if not _was_requested(incident, tasks)]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
@@ -101,8 +100,9 @@ class CrashWatch:
             return
         self._seen[task.name] = task.attempt
         failure = self._with_peer(failure)
-        incident = next((incident for incident in self._incidents if incident.includes(failure)), None)
-        if incident:
+        # Of two incidents at once the one that its log names goes first.
+        incidents = sorted(self._incidents, key=lambda incident: not incident.is_named_by(failure))
+        if incident := next((each for each in incidents if each.includes(failure)), None):
             incident.failures.append(failure)
         else:
             self._incidents.append(_Incident([failure], noticed=now))
@@ -113,6 +113,13 @@ class CrashWatch:
         if clue is None:
             return failure
         return replace(failure, named=clue.culprit or (self.addresses.get(clue.address) if clue.address else None))
+
+
+def _is_near(one: Failure, other: Failure) -> bool:
+    """Decide whether the later of two failures may belong to the incident of the earlier."""
+    first, later = sorted((one, other), key=lambda failure: failure.at)
+    may_follow = not later.is_from_outside or later.has_lost_a_peer(first.at)
+    return later.at - first.at <= (TOGETHER if may_follow else CLOCK_DOUBT)
 
 
 def _is_over(incident: _Incident, tasks: Mapping[str, ObservedTask]) -> bool:
@@ -179,7 +186,7 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
     ended = [failure for failure in lost if failure.task != subject] or lost
-    return _crash(subject, first, lost, f"{what}; {_ends(ended)} at {clock(first.at)}, {_peers_gone(ended)}")
+    return _crash(subject, first, lost, f"{what}; {_ends(ended)} at {clock(first.at)}{_peers_gone(ended)}")
 
 
 def _explains(clue: Clue | None) -> bool:
@@ -279,15 +286,21 @@ def _why(failure: Failure) -> str:
 
 
 def _rest(first: Failure, others: Sequence[Failure]) -> str:
-    """Return how the others failed: for the same reason, for their own reason, or because their peer was gone."""
+    """Return how the others failed: for the same reason, for their own reason, or because their peer was gone.
+
+    Where a task's end shows none of these, no reason is told.
+    """
     alike = [failure for failure in others if _is_alike(first, failure)]
     own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
     rest = [failure for failure in others if failure not in (*alike, *own)]
+    lost = [failure for failure in rest if failure.is_consequence]
+    bare = [failure for failure in rest if not failure.is_consequence]
     clauses = f"; {_together(first, alike)}, for the same reason" if alike else ""
     clauses += "".join(f"; {_together(first, [failure])}{_why(failure)}" for failure in own[:_MOST_REASONS])
     if more := own[_MOST_REASONS:]:
         clauses += f"; {_together(first, more)}, for reasons of their own"
-    return f"{clauses}; {_together(first, rest)}, {_peers_gone(rest)}" if rest else clauses
+    clauses += f"; {_together(first, bare)}" if bare else ""
+    return f"{clauses}; {_together(first, lost)}{_peers_gone(lost)}" if lost else clauses
 
 
 def _has_own_reason(failure: Failure) -> bool:
@@ -304,7 +317,10 @@ def _is_alike(first: Failure, other: Failure) -> bool:
 
 
 def _peers_gone(followers: Sequence[Failure]) -> str:
-    return f"because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+    """Return the reason of these ends as the next part of the sentence; empty where a signal from outside made one."""
+    if any(failure.is_from_outside for failure in followers):
+        return ""
+    return f", because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
 
 
 def _together(first: Failure, failures: Sequence[Failure]) -> str:

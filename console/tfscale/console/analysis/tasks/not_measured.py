@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
-from tfscale.console.analysis.tasks.not_started import PATIENCE
+from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.log_clues import UNMEASURED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import duration, listing
 
+_IMPORTS = 120.0
+"""Seconds from its start for which a process at work may import something else than TensorFlow. With less modules and
+data that take 40 s would be a warning, with more a wrong command that computes is told later."""
 _NEVER = (ProbeState.DISABLED, ProbeState.ABSENT, ProbeState.EXPECTED)
 _HAVE = {"is": "are", "was": "were"}
 _DIFFERING = re.compile(r"\bprocess \d+( \(.*?\))?| \(.*\)$")
@@ -57,7 +59,7 @@ def _lack(task: ObservedTask, probe: ProbeStatus) -> _Lack | None:
 
 def _may_import(task: ObservedTask) -> bool:
     """Decide whether a young process without TensorFlow is at work: it may import something else, or read data."""
-    return task.age < PATIENCE and (task.cores or 0.0) > IDLE_CORES
+    return task.is_at_work and task.age < _IMPORTS
 
 
 def _lack_now(probe: ProbeStatus) -> _Lack | None:

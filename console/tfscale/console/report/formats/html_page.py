@@ -5,8 +5,17 @@ from __future__ import annotations
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
+from tfscale.console.report.differences import compared
 from tfscale.console.report.formats import svg_plots
-from tfscale.console.report.formats.report_text import COLUMNS, RANGE_COLUMNS, cells, details, training_rows
+from tfscale.console.report.formats.report_text import (
+    COLUMNS,
+    RANGE_COLUMNS,
+    cells,
+    details,
+    same_settings,
+    training_rows,
+)
+from tfscale.console.report.formats.run_charts import gauge_charts, training_charts
 from tfscale.console.report.measured_scaling import scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.report.verdict import verdict
@@ -29,6 +38,10 @@ def as_html(report: RunReport) -> str:
         verdict=verdict,
         details=details,
         measured=scaling_over_runs(report.groups) if report.has_clock else None,
+        comparison=compared(report.groups) if report.has_clock else None,
+        same_settings=same_settings,
+        training_charts=list(training_charts(report)),
+        gauge_charts=list(gauge_charts(report)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tfscale.console.report.differences import compared
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
@@ -23,6 +24,7 @@ def as_json(report: RunReport) -> str:
         "findings": [_finding(group, finding) for group, finding in report.findings],
         "runs": [_run(group) for group in report.groups],
         "scaling": _scaling(measured) if measured else None,
+        "comparison": encode(compared(report.groups)) if report.has_clock else None,
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -65,6 +67,7 @@ def _run(group: RunGroup) -> Json:
         "spent": encode(group.spent),
         "last_steps": encode(group.subjects),
         "training": encode(group.training),
+        "settings": encode(group.settings),
         "other_sizes": encode(group.scaling),
     }
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.run.goodput import PRODUCTIVE
+from tfscale.console.report.differences import Comparison, compared
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.report.verdict import length, verdict
-from tfscale.core.records.training import TRAINING_DISPLAYS
+from tfscale.core.records.training import display_of, paired, shown_name
 from tfscale.core.text import displayed, duration
 
 COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")
 """Columns of the table of workers."""
 RANGE_COLUMNS = ("first", "lowest", "highest", "last")
 """Columns of the table of the training's numbers."""
+_CELL = 16
+"""Characters of a run's column in the table of what differs; longer values have lines of their own."""
 
 
 def as_text(report: RunReport) -> str:
@@ -45,6 +48,9 @@ def _lines(report: RunReport) -> Iterator[str]:
         if group.scaling:
             yield ""
             yield from _scaling(group)
+    if comparison := report.has_clock and compared(report.groups):
+        yield ""
+        yield from _differences(comparison)
     if (measured := scaling_over_runs(report.groups)) is not None and report.has_clock:
         yield ""
         yield from _scaling_over_runs(measured)
@@ -95,14 +101,11 @@ def _training(group: RunGroup) -> Iterator[str]:
 
 
 def training_rows(group: RunGroup) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each reported number, and its range as text, by `RANGE_COLUMNS`."""
-    for name, display in TRAINING_DISPLAYS.items():
-        if (found := group.training.get(name)) is not None:
-            numbers = [getattr(found, each) for each in RANGE_COLUMNS]
-            yield (
-                name.replace("_", " "),
-                ["not finite" if number is None else displayed(number, display) for number in numbers],
-            )
+    """Yield each reported number's name, and its range as text, by `RANGE_COLUMNS`."""
+    for name in paired(group.training):
+        numbers = [getattr(group.training[name], each) for each in RANGE_COLUMNS]
+        texts = ["not finite" if number is None else displayed(number, display_of(name)) for number in numbers]
+        yield shown_name(name), texts
 
 
 def _spent(group: RunGroup) -> Iterator[str]:
@@ -119,6 +122,27 @@ def _scaling(group: RunGroup) -> Iterator[str]:
         low, high = forecast.low / forecast.workers, forecast.high / forecast.workers
         band = f"{forecast.low:.3g} to {forecast.high:.3g}"
         yield f"  {forecast.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
+
+
+def _differences(comparison: Comparison) -> Iterator[str]:
+    yield "What differs"
+    yield _row("", comparison.runs, "change" if any(each.change for each in comparison.differences) else "")
+    for each in comparison.differences:
+        if max(map(len, each.values)) < _CELL:
+            yield _row(each.name, each.values, each.change)
+        else:
+            yield f"  {each.name}"
+            yield from (f"    {run}: {text}" for run, text in zip(comparison.runs, each.values, strict=True))
+    yield f"  the same: {same_settings(comparison)}"
+
+
+def _row(name: str, cells: Sequence[str], change: str) -> str:
+    return f"  {name:<28}{''.join(f'{cell:>{_CELL}}' for cell in cells)}{change:>9}".rstrip()
+
+
+def same_settings(comparison: Comparison) -> str:
+    """Return the settings that all runs share, as one line."""
+    return ", ".join(f"{name}: {text}" for name, text in comparison.same.items()) or "nothing that is known"
 
 
 def _scaling_over_runs(measured: MeasuredScaling) -> Iterator[str]:

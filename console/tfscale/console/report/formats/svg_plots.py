@@ -6,7 +6,7 @@ Colours are Okabe and Ito's, which colour-blind people can tell apart; every mar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tfscale.console.analysis.steps.phases import medians
 from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.report.measured_scaling import MeasuredScaling
-from tfscale.console.report.run_report import PARTS, RunGroup, RunReport
+from tfscale.console.report.run_report import RunGroup, RunReport
+from tfscale.console.report.timelines import PARTS
 from tfscale.core.text import duration
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,27 @@ class Axes:
         return "".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Vertical axis: the values of its ends, and the text of a value."""
+
+    low: float
+    high: float
+    say: Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Line of a plot: (k,) times and values, NaN unknown, at least one of them known."""
+
+    name: str
+    at: Floats
+    values: Floats
+
+
+Lines = Sequence[Line]
+
+
 def ticks(low: float, high: float, largest: int = 5) -> list[float]:
     """Return round numbers from low to high."""
     if not high > low:
@@ -76,12 +98,12 @@ def ticks(low: float, high: float, largest: int = 5) -> list[float]:
 
 def steps_by_phase(report: RunReport, group: RunGroup) -> str:
     """Draw the median worker's step over time, its parts on top of each other."""
-    parts, at = group.timeline.parts, group.timeline.at
+    parts, at = group.timeline.values, group.timeline.at
     if parts.size == 0:
         return ""
-    middle = np.nan_to_num(medians(parts, axis=2))
-    stacked = np.vstack([np.zeros(len(at)), np.cumsum(middle, axis=0)])
-    axes = Axes((group.begin, group.end), (0.0, float(stacked[-1].max()) * 1.05))
+    stacked = _stacked(parts)
+    top = max(float(_stacked(each.timeline.values)[-1].max(initial=0.0)) for each in report.groups)
+    axes = Axes(_time_range(report, group), (0.0, top * 1.05))
     areas = []
     for row, part in enumerate(PARTS):
         outline = axes.path(at, stacked[row + 1]) + axes.path(at[::-1], stacked[row][::-1]).replace("M", "L", 1) + "Z"
@@ -91,30 +113,50 @@ def steps_by_phase(report: RunReport, group: RunGroup) -> str:
 
 def per_worker(report: RunReport, group: RunGroup) -> str:
     """Draw each worker's own part of the step (its lag: all but the all-reduce) over time."""
-    parts, at = group.timeline.parts, group.timeline.at
-    if parts.size == 0:
-        return ""
-    lag = parts[:4].sum(axis=0)
-    columns = _furthest(lag)
-    lags = lag[:, columns][np.isfinite(lag[:, columns])]
-    axes = Axes((group.begin, group.end), (0.0, float(lags.max(initial=0.0)) * 1.05))
-    lines = []
-    for number, column in enumerate(columns):
-        name = escape(group.timeline.subjects[column])
-        style = f'stroke="{_LINES[number % len(_LINES)]}"' + (
-            ' stroke-dasharray="5 3"' if number >= len(_LINES) else ""
-        )
-        line = axes.path(at, lag[:, column])
-        lines.append(f'<path d="{line}" fill="none" stroke-width="1.5" {style}><title>{name}</title></path>')
-    return _picture("".join(lines) + _frame(report, axes), f"time of each worker {group.name}", HEIGHT)
+    lines = _lags(group)
+    top = max(highest(_lags(each)) for each in report.groups)
+    return lines_over_time(report, group, "time of each worker", lines, Scale(0.0, top * 1.05, duration))
 
 
 def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
     """Return (colour, name) of the lines of `per_worker`."""
-    if group.timeline.parts.size == 0:
-        return []
-    columns = _furthest(group.timeline.parts[:4].sum(axis=0))
-    return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(columns)]
+    return legend_of(_lags(group))
+
+
+def _lags(group: RunGroup) -> Lines:
+    timeline = group.timeline
+    return furthest_lines(timeline.at, timeline.subjects, timeline.values[:4].sum(axis=0))
+
+
+def lines_over_time(report: RunReport, group: RunGroup, name: str, lines: Lines, scale: Scale) -> str:
+    """Draw lines over the time of a run; empty where nothing is known."""
+    if not lines:
+        return ""
+    axes = Axes(_time_range(report, group), (scale.low, scale.high))
+    drawn = []
+    for number, line in enumerate(lines):
+        style = f'stroke="{_LINES[number % len(_LINES)]}"' + (
+            ' stroke-dasharray="5 3"' if number >= len(_LINES) else ""
+        )
+        path, title = axes.path(line.at, line.values), escape(line.name)
+        drawn.append(f'<path d="{path}" fill="none" stroke-width="1.5" {style}><title>{title}</title></path>')
+    return _picture("".join(drawn) + _frame(report, axes, scale.say), f"{name} {group.name}", HEIGHT)
+
+
+def legend_of(lines: Lines) -> list[tuple[str, str]]:
+    """Return (colour, name) of each line."""
+    return [(_LINES[number % len(_LINES)], line.name) for number, line in enumerate(lines)]
+
+
+def furthest_lines(at: Floats, names: Sequence[str], values: Floats) -> Lines:
+    """Return the lines of (k, n) values with a known value, at most `MOST_LINES`, those furthest from the median."""
+    known = np.flatnonzero(np.isfinite(values).any(axis=0))
+    return [Line(names[known[column]], at, values[:, known[column]]) for column in _furthest(values[:, known])]
+
+
+def highest(lines: Lines) -> float:
+    """Return the highest value of the lines, 0 where none is known."""
+    return max((float(line.values[np.isfinite(line.values)].max()) for line in lines), default=0.0)
 
 
 def events(report: RunReport, group: RunGroup) -> str:
@@ -123,7 +165,7 @@ def events(report: RunReport, group: RunGroup) -> str:
     if not own or not group.end > group.begin:
         return ""
     height = TOP + BOTTOM + 22 * len(own)
-    axes = Axes((group.begin, group.end), (0.0, 1.0), height)
+    axes = Axes(_time_range(report, group), (0.0, 1.0), height)
     bars = []
     for row, finding in enumerate(own):
         event = finding.diagnosis
@@ -201,14 +243,25 @@ def _furthest(lag: Floats) -> list[int]:
     return sorted(int(column) for column in np.argsort(-away, kind="stable")[:MOST_LINES])
 
 
-def _frame(report: RunReport, axes: Axes) -> str:
-    return "".join(_tick_left(axes, tick, duration(tick)) for tick in ticks(*axes.y)) + _time_axis(report, axes)
+def _stacked(parts: Floats) -> Floats:
+    """Return (parts + 1, k): the edges of the median worker's parts on top of each other."""
+    middle = np.nan_to_num(medians(parts, axis=2)) if parts.size else np.zeros((len(PARTS), 0))
+    return np.vstack([np.zeros(middle.shape[1]), np.cumsum(middle, axis=0)])
+
+
+def _time_range(report: RunReport, group: RunGroup) -> tuple[float, float]:
+    """Return the times at both ends of a plot: those of several runs are equally long, so that they compare."""
+    return group.begin, group.begin + report.longest
+
+
+def _frame(report: RunReport, axes: Axes, say: Callable[[float], str] = duration) -> str:
+    return "".join(_tick_left(axes, tick, say(tick)) for tick in ticks(*axes.y)) + _time_axis(report, axes)
 
 
 def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
     times = [low + (high - low) * sixth / 6 for sixth in range(7)]
-    return "".join(_tick_below(axes, at, report.tick(at)) for at in times)
+    return "".join(_tick_below(axes, at, report.tick(at, low)) for at in times)
 
 
 def _tick_left(axes: Axes, value: float, label: str) -> str:

@@ -23,10 +23,12 @@ from tfscale.core.records.host_sample import Disk, GpuSample, HostSample, Interf
 from tfscale.core.records.probe_status import Collective, Devices, ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
-from tfscale.core.records.training import TRAINING_DISPLAYS, Gradients, Training
+from tfscale.core.records.training import TRAINING_DISPLAYS, Gradients, LoggedNumber, Training
 
 _ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""
+_ABORTED = "UnavailableError: Collective ops is aborted by: Connection reset by peer"
+"""Last line of the log of these peers, as TensorFlow words it."""
 _CUT_NOTICED = 2.5
 """Seconds after which a cut connection is given up."""
 _FRAMES_KEPT = 600
@@ -41,6 +43,8 @@ _INPUT_STEPS = 50
 _VARIABLES = 8
 """Variables of the model."""
 _GIB = 1 << 30
+_EPOCH = 1000
+"""Steps of an epoch."""
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
 
@@ -182,7 +186,8 @@ class _Agent:
         ended = death.begin + _ABORT_DELAY
         if at < ended:
             return running
-        return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(1, None, self._begin + ended))
+        end = Exit(1, None, self._begin + ended, log=(_ABORTED,))
+        return replace(running, state=TaskState.EXITED, pid=None, exit=end)
 
     def _probe(self, at: float) -> ProbeStatus:
         count = len(self._spec.tasks)
@@ -269,8 +274,9 @@ class _Agent:
         finite = not self._gradients.steps
         # Numbers without a rule below fall as the loss does, so that a new one is seen without another edit.
         falling: dict[str, Any] = dict.fromkeys(TRAINING_DISPLAYS, 2.3 / (1 + step / 400) if finite else None)
-        known: dict[str, Any] = {**falling, "epoch": step // 1000, "learning_rate": 0.001}
-        return Training(**known, global_step=step, finite=finite, gradients=self._gradients)
+        known: dict[str, Any] = {**falling, "epoch": step // _EPOCH, "learning_rate": 0.001}
+        logs = _logs(step) if finite else ()
+        return Training(**known, global_step=step, finite=finite, gradients=self._gradients, logs=logs)
 
     def _fold_gradients(self, at: float) -> None:
         """Compute whether the gradients are finite: the faulty worker's are not, and a step later nobody's."""
@@ -310,6 +316,16 @@ class _Agent:
             pid=3000 + self.task.index,
             directory="/home/user",
         )
+
+
+def _logs(step: int) -> tuple[LoggedNumber, ...]:
+    """Return the metrics at a step; those of a validation from the end of the first epoch on."""
+    ended, last = step // _EPOCH - 1, step // _EPOCH * _EPOCH
+    logs = (LoggedNumber("accuracy", 1 - 0.9 / (1 + step / 400)),)
+    if ended < 0:
+        return logs
+    validated = {"val_loss": 0.1 + 2.3 / (1 + last / 400), "val_accuracy": 0.95 - 0.9 / (1 + last / 400)}
+    return (*logs, *(LoggedNumber(name, value, ended) for name, value in validated.items()))
 
 
 def _floats(kind: str, values: Floats) -> array[float]:

@@ -62,8 +62,8 @@ def wording(question: Question, appearance: Appearance) -> Text:
         )
     elif others:
         asked = ", ".join(map(str, question.asked))
-        reason = f"under {question.strategy} they train in step, so they go together"
-        text.append(f"\n\nYou chose {asked}; {reason}.", style=palette.dim)
+        under = f"under {question.strategy} they" if question.strategy else "no strategy is known, and they may"
+        text.append(f"\n\nYou chose {asked}; {under} train in step, so they go together.", style=palette.dim)
     if question.verb == "start" and question.running:
         run = "runs" if len(question.running) == 1 else "run"
         text.append(

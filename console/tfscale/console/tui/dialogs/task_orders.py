@@ -59,9 +59,9 @@ class Orders:
     def _ask_gang(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Restart, stop or start tasks, and the tasks that restart with them, if the operator agrees."""
         spec = self._engine.source.spec
-        touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
-        keeps = keeps_training(spec, snapshot.strategy, touched)
-        age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
+        touched = tasks if verb == "start" else plan_restart(spec, snapshot.governing, tasks)
+        keeps = keeps_training(spec, snapshot.governing, touched)
+        age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.governing, [task]) for task in tasks])
         question = Question(
             verb=verb,
             asked=tasks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -24,8 +25,9 @@ from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.filter_query import filterable, parse
 from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Drawn
+from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
 from tfscale.console.tui.widgets.table.task_table import TaskTable
+from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 
@@ -108,6 +110,15 @@ class ClusterScreen(SnapshotScreen):
     def selected(self) -> tuple[Task, ...]:
         return self.table.selected
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns that can be chosen, with those of Keras's logs."""
+        return columns_with(self._logs)
+
+    @property
+    def _logs(self) -> tuple[str, ...]:
+        return log_names(self.snapshot.tasks) if self.snapshot else ()
+
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield self.title_line.data_bind(**bound)
@@ -167,9 +178,9 @@ class ClusterScreen(SnapshotScreen):
     def on_input_changed(self, event: Input.Changed) -> None:
         wrong = self.query_one("#wrong", Static)
         try:
-            self.table.row_filter = parse(event.value)
-            if not self.table.shown_count and _is_beginning(event.value):
-                self.table.row_filter = parse(event.value.rpartition(" ")[0])
+            self.table.row_filter = parse(event.value, self._logs)
+            if not self.table.shown_count and _is_beginning(event.value, self._logs):
+                self.table.row_filter = parse(event.value.rpartition(" ")[0], self._logs)
             wrong.display = False
         except UsageError as error:
             # An incomplete filter leaves the rows as the last valid one did.
@@ -189,7 +200,7 @@ class ClusterScreen(SnapshotScreen):
 
     def action_sort(self) -> None:
         first = ("task", *_FIRST_SORTS)
-        others = (name for name in self.table.columns if BY_NAME[name].drawn is Drawn.TEXT)
+        others = (name for name in self.table.columns if column_named(name).drawn is Drawn.TEXT)
         names = [*first, *(name for name in others if name not in first)]
         at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
         self.sort_by(names[(at + 1) % len(names)])
@@ -223,7 +234,9 @@ class ClusterScreen(SnapshotScreen):
         self.post_message(self.Viewed(View(chosen, order.sort, order.is_reversed, order.group, measure=self._measure)))
 
     def action_columns(self) -> None:
-        self.app.push_screen(PickerScreen(self.table.chosen_columns, self.table.columns, self.appearance, self._pick))
+        self.app.push_screen(
+            PickerScreen(self.columns, self.table.chosen_columns, self.table.columns, self.appearance, self._pick)
+        )
 
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Choose columns, and return those that fit."""
@@ -246,13 +259,13 @@ class ClusterScreen(SnapshotScreen):
             self.post_message(self.LogRequested(self.table.cursor))
 
 
-def _is_beginning(text: str) -> bool:
+def _is_beginning(text: str, logs: Sequence[str]) -> bool:
     """Decide whether the last word may become a term with a column; until then the filter ignores it."""
     word = text.lower().rpartition(" ")[2].removeprefix("!")
-    return any(name.startswith(word) for name in filterable())
+    return any(name.startswith(word) for name in filterable(logs))
 
 
 def _order(view: View) -> RowOrder:
     """Return the remembered order, if its column still exists."""
-    sort = view.sort if view.sort in BY_NAME else "task"
+    sort = view.sort if view.sort in {column.name for column in COLUMNS} else "task"
     return RowOrder(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

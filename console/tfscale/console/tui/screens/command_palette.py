@@ -11,7 +11,7 @@ from textual.screen import Screen
 from tfscale.console.tui.dialogs.help_screen import key_text, own_bindings
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
 from tfscale.console.tui.widgets.appearance.theme import PALETTES
-from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Drawn
+from tfscale.console.tui.widgets.table.task_columns import Drawn
 
 Command = tuple[str, str, Callable[[], object]]
 """Name, help text and action."""
@@ -41,7 +41,7 @@ class ConsoleCommands(Provider):
                 call = partial(self.app.run_action, active.binding.action, active.node)
                 yield name, f"key {key_text(key)}", call
         if isinstance(self.screen, ClusterScreen):
-            for column in COLUMNS:
+            for column in self.screen.columns:
                 if column.drawn is Drawn.TEXT:
                     yield f"sort by {column.name}", column.description, partial(self.screen.sort_by, column.name)
         for theme in PALETTES:

@@ -19,6 +19,12 @@ def training_number(view: TaskView, name: str) -> float | None:
     return training_numbers(view.frame.training).get(name) if view.frame else None
 
 
+def log_names(views: Iterable[TaskView]) -> tuple[str, ...]:
+    """Return the names of all numbers that Keras logs."""
+    trainings = (view.frame.training for view in views if view.frame and view.frame.training)
+    return tuple(dict.fromkeys(log.name for training in trainings for log in training.logs))
+
+
 def newest_step(view: TaskView) -> int | None:
     """Return the newest step by the program's own number, else by the number since the attempt began."""
     summary = view.summary

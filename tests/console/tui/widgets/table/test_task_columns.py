@@ -10,9 +10,9 @@ from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
 from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout, usual
+from tfscale.console.tui.widgets.table.task_columns import USUAL, Scene, column_named, columns_with, layout, usual
 from tfscale.core.records.host_sample import Disk, GpuSample
-from tfscale.core.records.training import TRAINING_DISPLAYS, Training
+from tfscale.core.records.training import TRAINING_DISPLAYS, LoggedNumber, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
@@ -51,7 +51,7 @@ def test_the_disk_of_the_working_folder_is_in_columns_that_are_shown_once_chosen
         for view, disk in zip(fakes.views(3), disks, strict=True)
         if view.frame and view.frame.host
     ]
-    cells = [[BY_NAME[name].cell(view, SCENE)[0] for name in names] for view in views]
+    cells = [[column_named(name).cell(view, SCENE)[0] for name in names] for view in views]
     assert cells == [["–", "–", "–"], ["–", "–", "612 GB"], ["0 B/s", "2.00 MB/s", "0 B"]]
     assert not set(names) & set(USUAL)
 
@@ -69,14 +69,30 @@ def test_links_and_memory_of_the_gpus_are_in_columns_that_are_shown_once_chosen(
         for view, each in zip(fakes.views(3), gpus, strict=True)
         if view.frame
     ]
-    cells = [[BY_NAME[name].cell(view, SCENE)[0] for name in names] for view in views]
+    cells = [[column_named(name).cell(view, SCENE)[0] for name in names] for view in views]
     assert cells == [["–"] * 5, ["–"] * 5, ["40%", "4.00 GB/s", "0 B/s", "17", "3"]]
     assert not set(names) & set(USUAL)
 
 
+def test_each_number_that_keras_logs_is_a_column_that_can_be_chosen_filtered_and_sorted() -> None:
+    logs = ("my_F1", "step")
+    found = [
+        replace(view, frame=replace(view.frame, training=Training(logs=(LoggedNumber("my_F1", view.task.index / 2),))))
+        for view in fakes.views(4)
+        if view.frame
+    ]
+    names = [column.name for column in columns_with(logs)]
+    assert names[-2:] == ["my_F1", "flag"] and names.count("step") == 1, "a column's name wins"
+    placed = layout(200, (*USUAL, "my_F1", "no_log"), ["worker:0"], ["node"], logs)
+    assert [each.column.name for each in placed][-2:] == ["my_F1", "flag"]
+    assert [column_named("my_F1").cell(view, SCENE)[0] for view in found] == ["0", "0.5", "1", "1.5"]
+    rows = arrange(found, parse("my_F1>0.5", logs), RowOrder("my_F1"), SCENE)
+    assert [task.index for row in rows for task in row.tasks] == [3, 2]
+
+
 @pytest.mark.parametrize("name", TRAINING_DISPLAYS)
 def test_each_number_of_the_training_is_a_column_that_is_shown_once_chosen(name: str) -> None:
-    column, display = BY_NAME[name], TRAINING_DISPLAYS[name]
+    column, display = column_named(name), TRAINING_DISPLAYS[name]
     assert name not in USUAL and len(column.description) <= 40
     found = [
         replace(view, frame=replace(view.frame, training=Training(**{name: view.task.index}) if number else None))

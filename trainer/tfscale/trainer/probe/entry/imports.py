@@ -33,6 +33,7 @@ MODULES = (
     "keras.src.callbacks.backup_and_restore",
     "keras.src.callbacks.callback_list",
     "keras.src.callbacks.csv_logger",
+    "keras.src.callbacks.history",
     "keras.src.callbacks.model_checkpoint",
     "keras.src.callbacks.tensorboard",
     "keras.src.engine.data_adapter",

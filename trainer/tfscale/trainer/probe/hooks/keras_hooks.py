@@ -32,6 +32,7 @@ class KerasHooks:
         self._hooks: dict[Feature, Callable[[Feature], dict[str, Method]]] = {
             **dict.fromkeys(optimizers, self._optimizer),
             **dict.fromkeys((tf_internals.CALLBACKS, *tf_internals.CALLBACKS_KERAS_2), self._callbacks),
+            **dict.fromkeys((tf_internals.HISTORY, *tf_internals.HISTORY_KERAS_2), self._history),
             **dict.fromkeys((tf_internals.MODEL, *tf_internals.MODEL_KERAS_2), self._model),
         }
 
@@ -89,6 +90,15 @@ class KerasHooks:
             "CallbackList.on_train_batch_end": batch_end,
             "CallbackList.on_train_end": train_end,
         }
+
+    def _history(self, _: Feature) -> dict[str, Method]:
+        """Return a hook in the last of the callbacks: its logs are numbers, those of other callbacks among them."""
+
+        def epoch_end(method: Method, history: Any, epoch: int, logs: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self._progress.epoch_ended(int(epoch), logs)
+            return method(history, epoch, logs, *args, **kwargs)
+
+        return {"History.on_epoch_end": epoch_end}
 
     def _model(self, _: Feature) -> dict[str, Method]:
         def during(kind: ActivityKind) -> Method:

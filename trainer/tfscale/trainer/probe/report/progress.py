@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tfscale.core.records.training import Training
+from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training, paired
 from tfscale.trainer.probe.report.remote_logs import RemoteReader, fetched, is_remote
+
+_NAMED = ("loss", "learning_rate", "grad_norm")
+"""Logs that are fields of `Training`."""
 
 
 @dataclass
@@ -19,6 +23,8 @@ class _Fit:
     epoch: int
     logs: Any = None
     """Logs of the newest batch: numbers, or tensors that may still be computed."""
+    ended: tuple[int, Mapping[str, Any]] = (-1, {})
+    """Newest epoch that has ended, and its logs; together, as another thread reads them."""
     model: Any = None
     is_over: bool = False
     is_read: bool = False
@@ -30,8 +36,10 @@ class _Fit:
 
     def training(self) -> Training:
         """Return the state of the training. Waits for a tensor that is still being computed, and for its worker."""
-        logs = fetched(self.logs)
+        # A copy, as a callback may add to them meanwhile.
+        logs = dict(fetched(self.logs))
         loss, norm = (_number(logs.get(name), float) for name in ("loss", "grad_norm"))
+        further, left_out = self._further(logs)
         return Training(
             epoch=self.epoch,
             global_step=_number(getattr(self.optimizer, "iterations", None), int),
@@ -39,7 +47,23 @@ class _Fit:
             finite=None if loss is None else math.isfinite(loss),
             learning_rate=_number(getattr(self.optimizer, "learning_rate", None), float),
             grad_norm=_finite(norm),
+            logs=further,
+            logs_left_out=left_out,
         )
+
+    def _further(self, logs: Mapping[str, Any]) -> tuple[tuple[LoggedNumber, ...], int]:
+        """Return the logs without a field of their own, `accuracy` beside `val_accuracy`, and how many are left out."""
+        numbers, left_out = list[LoggedNumber](), 0
+        ended_epoch, ended = self.ended
+        for name in paired(name for name in {**logs, **ended} if isinstance(name, str)):
+            value, epoch = (logs[name], None) if name in logs else (ended[name], ended_epoch)
+            if name in _NAMED or not _is_single(value):
+                continue
+            if len(numbers) == MOST_LOGS or len(name) > LONGEST_LOG_NAME:
+                left_out += 1
+            elif (number := _number(value, float)) is not None:
+                numbers.append(LoggedNumber(name, _finite(number), epoch))
+        return tuple(numbers), left_out
 
 
 class Progress:
@@ -59,6 +83,11 @@ class Progress:
         if self._fit is None or self._fit.is_over:
             self._fit = _Fit(epoch)
         self._fit.epoch = epoch
+
+    def epoch_ended(self, epoch: int, logs: Any) -> None:
+        """Take in the logs of an epoch that has ended, which are numbers."""
+        if self._fit is not None and isinstance(logs, dict):
+            self._fit.ended = (epoch, dict(logs))
 
     def batch_ended(self, logs: Any, model: Any) -> None:
         """Take in the logs of a batch, and its model."""
@@ -97,6 +126,13 @@ def _number(value: Any, kind: Any) -> Any:
     with contextlib.suppress(Exception):
         return kind(np.asarray(plain(value)))
     return None
+
+
+def _is_single(value: Any) -> bool:
+    """Return whether a log may be one number; tells a confusion matrix without reading it."""
+    with contextlib.suppress(Exception):
+        return not isinstance(value, str) and len(getattr(plain(value), "shape", ())) == 0
+    return False
 
 
 def plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.charts.area_chart import Area, columns, draw
 from tfscale.console.tui.widgets.charts.step_bar import scale_for
 from tfscale.core.cluster.task import Task
-from tfscale.core.records.training import TRAINING_DISPLAYS
+from tfscale.core.records.training import TRAINING_DISPLAYS, display_of, paired, shown_name
 from tfscale.core.text import UNKNOWN, data_rate, data_size, displayed, elapsed, percent, step_time
 
 ZOOMS = (1, 2, 5, 10)
@@ -136,21 +136,30 @@ def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[C
         if not np.isnan(values).all():
             yield Chart(name, (Area(colours[colour], "#", column(values)),), text, top)
 
+    # A column begins at 0: numbers below have no place in it.
+    numbers = {name: values for name, values in history.training.items() if not (values < 0).any()}
+
+    def number(name: str) -> Iterator[Chart]:
+        yield from single(shown_name(name), numbers[name], partial(displayed, display=display_of(name)), colour="host")
+
     if not np.isnan(history.parts["compute"]).all():
         stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)
         yield Chart("phases of a step", stack, step_time)
     yield from single("longest step", history.longest, step_time, colour="update")
     yield from single("GPU", history.gpu, percent, 1.0, "compute")
     yield from single("CPU of the host", history.cpu, percent, 1.0, "compute")
+    learning = [name for name in paired(numbers) if name == "loss" or name not in TRAINING_DISPLAYS]
+    for name in learning:
+        yield from number(name)
     yield from single("received", history.received, data_rate)
     yield from single("sent", history.sent, data_rate)
     yield from single("GPU clock", history.gpu_clock, _hertz, colour="compute")
     yield from single("GPU temperature", history.gpu_temperature, _celsius, 100.0, "input")
     yield from single("GPU power", history.gpu_power, _watts, colour="input")
     yield from single("GPU memory", history.gpu_memory, data_size, colour="compute")
-    for name, values in history.training.items():
-        said = partial(displayed, display=TRAINING_DISPLAYS[name])
-        yield from single(name.replace("_", " "), np.where(values >= 0, values, np.nan), said, colour="host")
+    for name in numbers:
+        if name not in learning:
+            yield from number(name)
 
 
 def _hertz(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -65,9 +66,20 @@ def goodput(findings: Findings) -> float | None:
     return productive / sum(findings.spent.values()) if productive else None
 
 
+def logs_of(snapshot: Snapshot) -> Iterator[Figure]:
+    """Yield what Keras logs of the first task that logs something; nothing without training."""
+    if snapshot.findings.condition.may_be_judged:
+        for log in next((training.logs for training in _trainings(snapshot) if training.logs), ()):
+            yield Figure("NaN" if log.value is None else four_digits(log.value), log.name, is_named_first=True)
+
+
+def _trainings(snapshot: Snapshot) -> list[Training]:
+    return [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+
+
 def loss(snapshot: Snapshot) -> str:
     """Return the first task's loss; `NaN` if any task's loss is not finite, unknown without training."""
-    trainings: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+    trainings = _trainings(snapshot)
     if any(training.finite is False for training in trainings):
         return "NaN"
     if not snapshot.findings.condition.may_be_judged:

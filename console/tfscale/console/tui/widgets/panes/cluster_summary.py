@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
-from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of
+from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of, logs_of
 from tfscale.core.text import clock, listing
 
 
@@ -52,7 +52,7 @@ class Metrics(SnapshotWidget):
         figures = figures_of(self.snapshot) or [Figure("no steps", "measured at present")]
         is_narrow = sum(len(figure.value) + len(figure.name) + 4 for figure in figures) > self.size.width
         gap = 2 if is_narrow else 3
-        for figure in figures:
+        for figure in (*figures, *logs_of(self.snapshot)):
             name = figure.short if is_narrow else figure.name
             room = self.size.width - text.cell_len
             if len(figure.value) + len(name) + gap + 1 <= room or not text:

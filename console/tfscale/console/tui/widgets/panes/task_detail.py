@@ -19,7 +19,7 @@ from tfscale.console.tui.widgets.task_readings import newest_step, traffic
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Disk, HostSample
 from tfscale.core.records.probe_status import ProbeStatus
-from tfscale.core.records.training import TRAINING_DISPLAYS, training_numbers
+from tfscale.core.records.training import TRAINING_DISPLAYS, Training, display_of, shown_name, training_numbers
 from tfscale.core.text import (
     UNKNOWN,
     clock,
@@ -189,9 +189,23 @@ def _training(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         numbers = training_numbers(training)
         texts = {name: displayed(numbers.get(name), display) for name, display in TRAINING_DISPLAYS.items()}
         texts |= {"loss": "not a number"} if training.finite is False else {}
-        facts += [f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if text != UNKNOWN]
+        facts += [f"{shown_name(name)} {text}" for name, text in texts.items() if text != UNKNOWN]
     if any(facts):
         yield _field("training", "   ".join(fact for fact in facts if fact), appearance)
+    if training is not None and training.logs:
+        yield _field("logs", "   ".join(_logs(training)), appearance)
+
+
+def _logs(training: Training) -> Iterator[str]:
+    """Yield Keras's logs, those of the newest batch first; others after the epoch at whose end they were logged."""
+    told: int | None = None
+    for log in sorted(training.logs, key=lambda log: -1 if log.epoch is None else log.epoch):
+        since = "" if log.epoch is None or log.epoch == told else f"after epoch {log.epoch + 1}: "
+        told = log.epoch
+        value = "not a number" if log.value is None else displayed(log.value, display_of(log.name))
+        yield f"{since}{log.name} {value}"
+    if training.logs_left_out:
+        yield f"{training.logs_left_out} more are logged"
 
 
 def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:

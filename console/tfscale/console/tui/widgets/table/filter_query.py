@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tfscale.console.engine.model import TaskView
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Column, Drawn, Scene, Value
+from tfscale.console.tui.widgets.table.task_columns import Column, Drawn, Scene, Value, columns_with
 from tfscale.core.cluster.task import Role
 from tfscale.core.errors import UsageError
 
@@ -42,27 +42,34 @@ class FilterQuery:
         return all(test(view, scene) for test in self.tests)
 
 
-def parse(text: str) -> FilterQuery:
-    """Parse a filter. Raises UsageError with one line about the fault."""
-    return FilterQuery(tuple(_test(term) for term in text.lower().split()))
+def parse(text: str, logs: Iterable[str] = ()) -> FilterQuery:
+    """Parse a filter. `logs` are Keras's, which have columns. Raises UsageError with one line about the fault."""
+    columns = {column.name.lower(): column for column in columns_with(logs)}
+    return FilterQuery(tuple(_test(term, columns) for term in text.lower().split()))
 
 
-def _test(term: str) -> Test:
+def _test(term: str, columns: Mapping[str, Column]) -> Test:
     if term.startswith("!") and len(term) > 1:
-        inner = _test(term[1:])
+        inner = _test(term[1:], columns)
         return lambda view, scene: not inner(view, scene)
     match = _TERM.fullmatch(term)
     if match is None or match["column"] in (*Role, "master"):
-        return lambda view, scene: any(term in _content(BY_NAME[name], view, scene) for name in _PLAIN)
-    column = BY_NAME.get(match["column"])
+        return lambda view, scene: any(term in _content(columns[name], view, scene) for name in _PLAIN)
+    column = columns.get(match["column"])
     if column is None:
-        raise UsageError(f"there is no column {match['column']!r}: use one of {', '.join(filterable())}")
+        raise UsageError(
+            f"there is no column {match['column']!r}: use one of {', '.join(_filterable(columns.values()))}"
+        )
     return _compared(column, match["sign"], match["value"])
 
 
-def filterable() -> list[str]:
+def filterable(logs: Iterable[str] = ()) -> list[str]:
     """Return the names of the columns with which a term can begin."""
-    return [column.name for column in BY_NAME.values() if column.drawn is Drawn.TEXT]
+    return _filterable(columns_with(logs))
+
+
+def _filterable(columns: Iterable[Column]) -> list[str]:
+    return [column.name.lower() for column in columns if column.drawn is Drawn.TEXT]
 
 
 def _compared(column: Column, sign: str, words: str) -> Test:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Column, Scene, Value
+from tfscale.console.tui.widgets.table.task_columns import Column, Scene, Value, column_named
 from tfscale.core.cluster.task import Task
 
 GROUPINGS = ("", "host", "role")
@@ -69,7 +69,7 @@ def arrange(views: Sequence[TaskView], query: FilterQuery, order: RowOrder, scen
     if not order.group:
         return [TaskRow(view) for view in selected]
     rows: list[Row] = []
-    for name, members in _grouped(selected, BY_NAME[order.group], scene).items():
+    for name, members in _grouped(selected, column_named(order.group), scene).items():
         is_open = name not in order.closed
         rows.append(RowGroup(name, tuple(members), is_open))
         rows += [TaskRow(view) for view in members] if is_open else []
@@ -80,7 +80,7 @@ def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene) -> list[T
     """Sort numbers from the largest and words from A, unknown values last. Equal rows keep their order."""
     if order.sort == "task":
         return views[::-1] if order.is_reversed else views
-    column = BY_NAME[order.sort]
+    column = column_named(order.sort)
     valued = [(_coarse(column.sorted_by(view, scene)), view) for view in views]
     valued_views: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
     from_top = bool(valued_views) and not isinstance(valued_views[0][0], str)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from statistics import fmean
 
@@ -24,7 +24,7 @@ from tfscale.console.tui.widgets.task_readings import (
     traffic,
     training_number,
 )
-from tfscale.core.records.training import TRAINING_DISPLAYS, Display
+from tfscale.core.records.training import TRAINING_DISPLAYS, display_of
 from tfscale.core.text import (
     UNKNOWN,
     celsius,
@@ -44,6 +44,10 @@ Cell = tuple[str, str]
 """Text, and the name of its colour: a severity, `text` or `dim`."""
 Value = float | str | None
 """Value by which a column is sorted and filtered; None unknown."""
+
+
+_WIDEST_NUMBER = 24
+"""Largest width of a number's column, whose name may be longer."""
 
 
 class Drawn(StrEnum):
@@ -203,9 +207,11 @@ def _memory(view: TaskView, scene: Scene) -> float | None:
     return (usage.memory if usage else None) if on_gpus is None else on_gpus
 
 
-def _of_training(name: str, display: Display) -> Column:
-    value = _of_view(lambda view: training_number(view, name))
-    return _number(name, display.about, max(9, len(name)), value, partial(displayed, display=display), 13)
+@cache
+def _of_training(name: str) -> Column:
+    value, display = _of_view(lambda view: training_number(view, name)), display_of(name)
+    width = min(_WIDEST_NUMBER, max(9, len(name)))
+    return _number(name, display.about, width, value, partial(displayed, display=display), 13)
 
 
 def _attempt(view: TaskView) -> str:
@@ -297,13 +303,25 @@ COLUMNS: tuple[Column, ...] = (
         "disk_written", "to the working folder's disk", 12, _of_disk("written"), data_rate, 12, unit=1e6, total=sum
     ),
     _number("disk_free", "space on the working folder's disk", 9, _of_disk("free"), data_size, 12, unit=1e9, total=min),
-    *(_of_training(name, display) for name, display in TRAINING_DISPLAYS.items()),
+    *map(_of_training, TRAINING_DISPLAYS),
     Column(
         "flag", "what is wrong with it", 16, _flag_value,
         lambda view, scene: flag_text(view, scene.now, scene.glyphs), rank=_flag_rank,
     ),
 )  # fmt: skip
-BY_NAME = {column.name: column for column in COLUMNS}
+_BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def columns_with(logs: Iterable[str]) -> tuple[Column, ...]:
+    """Return all columns, those of Keras's logs before the last; a log that is named as a column has none."""
+    return (*COLUMNS[:-1], *(_of_training(name) for name in logs if name not in _BY_NAME), COLUMNS[-1])
+
+
+def column_named(name: str) -> Column:
+    """Return the column of this name, of a log where there is no other."""
+    return _BY_NAME.get(name) or _of_training(name)
+
+
 USUAL = (
     "task", "host", "state", "up", "gen", "step", "time", "phases", "trend", "device", "memory", "received", "sent",
     "flag",
@@ -327,10 +345,12 @@ _GOOD_FLAGS = 20
 _WIDEST_FLAGS = 40
 
 
-def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Sequence[str]) -> list[Placed]:
+def layout(
+    width: int, chosen: Sequence[str], names: Sequence[str], hosts: Sequence[str], logs: Iterable[str] = ()
+) -> list[Placed]:
     """Return the chosen columns that fit into `width` cells, in order; the bar and the flags share the rest."""
     wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
-    columns = [column for column in COLUMNS if column.name in chosen or column.name == "task"]
+    columns = [column for column in columns_with(logs) if column.name in chosen or column.name == "task"]
     needs = {column.name: wide.get(column.name, column.width) for column in columns}
     fitting = _fitting(columns, needs, width)
     widths = {column.name: needs[column.name] for column in fitting}

@@ -22,7 +22,7 @@ from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, p
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
 from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, Placed, Scene, layout, usual
-from tfscale.console.tui.widgets.task_readings import newest_step
+from tfscale.console.tui.widgets.task_readings import log_names, newest_step
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
@@ -160,7 +160,7 @@ class TaskTable(ScrollView, can_focus=True):
         if self.order.group:
             names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, RowGroup)))]
         chosen = usual(snapshot.tasks) if self.chosen_columns == USUAL else self.chosen_columns
-        self._placed = layout(room, chosen, names, hosts)
+        self._placed = layout(room, chosen, names, hosts, log_names(snapshot.tasks))
         self._trends = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
