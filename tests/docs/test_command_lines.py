@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)\b.*)$", re.MULTILINE)
 """Line that is set as code, or follows a prompt."""
-OWN_MODEL = re.compile(r"^```python\n(.*?def build_model\(keras\).*?)^```$", re.MULTILINE | re.DOTALL)
-"""Code of the file that a page calls `my_model.py`."""
+OWN_MODEL = ROOT / "docs/how-to/train.md"
+"""Page with the code of the file that pages call `my_model.py`, its only Python."""
 PLACEHOLDER = re.compile(r"\.\.\.|---|\bCOMMAND\b")
 
 
@@ -73,7 +73,8 @@ def test_the_programs_take_the_command_lines_of_a_page(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("my_model.py").write_text("\n".join(OWN_MODEL.findall(page.read_text(encoding="utf-8"))))
+    (code,) = re.findall(r"^```python\n(.*?)^```$", OWN_MODEL.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    Path("my_model.py").write_text(code)
     wrong = {}
     for command in command_lines(page):
         try:

@@ -64,7 +64,7 @@ def test_it_has_the_training_the_host_and_the_gpus_of_each_tasks_newest_frame() 
     first, second = json.loads(json.dumps(snapshot_line(snapshot), allow_nan=False))["tasks"]
     assert (first["frame_time"], first["training"]["loss"]) == (fakes.NOW - 1, 0.5)
     assert first["training"]["logs"] == [{"name": "val_loss", "value": 0.75, "epoch": 2}]
-    assert (first["host"], first["host_sample"]["cpu"], first["gpus"]) == ("node-00", 0.61, [])
+    assert (first["host"], first["host_sample"]["cpu"], first["gpus"]) == ("10.0.0.2", 0.61, [])
     assert second["gpus"][0]["temperature"] > 0 and second["training"] is None
 
 

@@ -34,3 +34,13 @@ def test_a_compiled_fit_of_keras_has_all_its_steps(tmp_path: Path) -> None:
 )
 def test_a_function_that_xla_compiles_is_a_step_wherever_it_is_called(loop: str, tmp_path: Path) -> None:
     assert_measured(loop, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("loop", ["clustered", "set_jit"])
+def test_where_tensorflow_itself_chooses_what_xla_compiles_all_steps_are_there(loop: str, tmp_path: Path) -> None:
+    variables = {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"} if loop == "clustered" else {}
+    (worker,) = measured(tmp_path, PROGRAM, loop, variables=variables)
+    assert worker.exit_code == 0, worker.log[-3000:]
+    assert [row.sequence for row in worker.rows] == list(range(40))

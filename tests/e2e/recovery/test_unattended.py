@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,9 @@ def test_a_spare_takes_the_task_of_a_lost_host(tmp_path: Path) -> None:
         made = run.epochs(task)
         assert {epoch for _, epoch in made} == set(range(60)) and len({process for process, _ in made}) == 2
         assert len(made) <= 61
+    said = json.dumps(report)
+    assert "worker:2's host was not heard any more from" in said and "and worker:2 was placed on another at" in said
+    assert "worker:2's network was gone from" not in said, "nobody knows of the dead host that it is back"
     assert_buckets_fill_the_run(report)
 
 

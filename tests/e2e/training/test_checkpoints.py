@@ -16,7 +16,14 @@ SERVERS = ("parameter-server", "--workers", "2", "--servers", "2")
 
 
 @pytest.mark.slow
-def test_of_two_workers_one_writes_checkpoints_event_files_and_the_model(tmp_path: Path) -> None:
+def test_of_two_workers_one_writes_checkpoints_event_files_and_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # TensorBoard is no requirement of tfscale: here its import fails in the tasks, as where it is not installed.
+    hidden = tmp_path / "hidden" / "tensorboard" / "__init__.py"
+    hidden.parent.mkdir(parents=True)
+    hidden.write_text("raise ModuleNotFoundError(\"No module named 'tensorboard'\", name='tensorboard')")
+    monkeypatch.setenv("PYTHONPATH", str(hidden.parents[1]))
     checkpoints, events, model = (tmp_path / name for name in ("checkpoints", "events", "model.keras"))
     words = ("--steps", "200", "--checkpoints", str(checkpoints), "--tensorboard", str(events), "--save", str(model))
     train(tmp_path / "result.json", ("multi-worker",), *words)

@@ -27,7 +27,7 @@ def test_workers_that_meet_over_a_socket_of_their_own_are_not_healthy_and_nobody
             assert status == 3
             assert all(task["summary"]["ratio"] is None for task in snapshot["tasks"])
             said.append(snapshot["headline"])
-            return said[-1].startswith("worker:0 and worker:1 keep step, though no distribution strategy joins them")
+            return said[-1].startswith("worker:0 and worker:1 keep step, though no strategy joins them")
 
         wait_until(keep_step)
     assert all(each.startswith("2 trainings run side by side, unless the script exchanges") for each in said[:-1])

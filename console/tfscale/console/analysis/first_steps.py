@@ -173,7 +173,7 @@ def about_hang(hang: Diagnosis) -> str | None:
 
 def still_advice(still: Stillness) -> str | None:
     """Return the first thing to do about a stillness too short to be an event."""
-    if still.is_expected:
+    if still.is_expected or still.is_ending:
         return None
     subject, does = next(((name, each.kind) for name, each in still.late.items()), (CLUSTER, ""))
     return _about_stillness("still", subject, does)

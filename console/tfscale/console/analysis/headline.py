@@ -15,7 +15,7 @@ from tfscale.console.analysis.run.saturation import BESIDE_STEPS
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.console.analysis.tasks.announced_restart import announced
 from tfscale.console.analysis.tasks.not_started import is_starting, why_missing
-from tfscale.console.analysis.tasks.starting import starting
+from tfscale.console.analysis.tasks.starting import coming_up, how_they_come_up, starting
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeStatus
@@ -154,8 +154,11 @@ def _unnamed(
     """Return the pace of a cluster without a known fault: healthy, where enough is known."""
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
-        working = sum(worker.finished > 0 for worker in coordinator.workers)
-        return _healthy(f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together", short)
+        coming = coming_up(tasks)
+        names = {task.name for task in coming}
+        working = sum(worker.finished > 0 and worker.worker not in names for worker in coordinator.workers)
+        manner = f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
+        return f"{manner}; {how_they_come_up(coming)}" if coming else _healthy(manner, short)
     training = [task for task in tasks if task.meets and task.progressed is not None]
     if len(training) <= 1:
         manner = (_all_reduces(training[0].probe) if training else "") + _bubble(stages)

@@ -9,6 +9,7 @@ from tfscale.console.analysis.condition.cluster_condition import ClusterConditio
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.hangs import hangs
 from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, TaskUsage
@@ -223,3 +224,17 @@ def test_a_restarted_worker_that_the_others_wait_for_is_only_starting(view: View
     anew = view("worker:1", status=TaskStatus(TaskState.RUNNING, 1, 2, started=95.0), collective=None)
     still = judge(view("worker:0", progressed=90.0, collective=Collective(11, 10)), anew).stillness
     assert still is not None and still.explanation == "worker:1 is only starting; worker:0 waits"
+
+
+def test_workers_of_servers_that_start_again_are_waited_for_only_where_none_is_left(view: View) -> None:
+    loaded = ProbeStatus(ProbeState.LOADED)
+    anew = [
+        view(f"worker:{index}", status=TaskStatus(TaskState.RUNNING, 2, 1, started=95.0), probe=loaded, collective=None)
+        for index in range(2)
+    ]
+    chief = view("chief:0", progressed=90.0, collective=None)
+    still = judge(chief, *anew, view("ps:0")).stillness
+    assert still is not None and still.explanation == "worker:0 and worker:1 are only starting; chief:0 waits"
+    assert hangs([chief, *anew, view("ps:0")], judge(chief, *anew, view("ps:0"), now=110.0)) == []
+    still = judge(chief, view("worker:0", collective=None), anew[1], view("ps:0")).stillness
+    assert still is not None and still.explanation == "worker:1 is only starting; who waits for whom is not known"

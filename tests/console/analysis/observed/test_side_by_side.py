@@ -61,9 +61,10 @@ def test_trainings_that_no_strategy_joins_are_told_and_nobody_is_compared(
     told = found[-1].diagnoses[0]
     assert (told.subject, told.severity, told.together) == ("cluster", "warning", ("worker:0", "worker:1"))
     assert found[-1].headline == told.sentence
-    assert told.sentence.startswith(
-        "2 trainings run side by side, unless the script exchanges something by itself: no distribution strategy joins "
-        "worker:0 and worker:1. Nobody is compared."
+    assert told.sentence == (
+        "2 trainings run side by side, unless the script exchanges something itself: no strategy joins worker:0 and "
+        "worker:1, and nobody is compared. For one training use MultiWorkerMirroredStrategy "
+        "(examples/multi_worker_fit.py)"
     )
     assert all(summary.ratio is None and summary.wait is None for summary in found[-1].subjects.values())
     assert all(summary.lag is not None for summary in found[-1].subjects.values())
@@ -72,7 +73,7 @@ def test_trainings_that_no_strategy_joins_are_told_and_nobody_is_compared(
 def test_of_many_only_some_are_named(diagnostician: Make) -> None:
     found = seen(diagnostician(64), without_a_strategy(Simulation(workers=64, seconds=3)), "worker:63")
     assert found[-1].headline.startswith("64 trainings run side by side")
-    assert "joins worker:0, worker:1, worker:2 and 61 others." in found[-1].headline
+    assert "joins worker:0, worker:1, worker:2 and 61 others, and" in found[-1].headline
 
 
 def test_nothing_is_said_before_a_step_of_a_single_training_and_where_the_strategy_is_not_known(
@@ -114,8 +115,8 @@ def test_trainings_that_exchange_something_by_themselves_are_not_said_to_run_sid
     found = seen(diagnostician(2), without_a_strategy(Simulation(seconds=40), apart=0.0), "worker:1")
     assert found[0].headline.startswith("2 trainings run side by side, unless the script exchanges something")
     assert found[-1].headline == (
-        "worker:0 and worker:1 keep step, though no distribution strategy joins them: the script seems to exchange "
-        "something by itself. Who waits for whom in that is not measured, and nobody is compared"
+        "worker:0 and worker:1 keep step, though no strategy joins them: the script seems to exchange something "
+        "itself. Who waits for whom in that is not measured, and nobody is compared"
     )
 
 

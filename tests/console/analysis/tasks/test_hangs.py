@@ -34,6 +34,18 @@ def test_whoever_has_not_entered_the_collective_is_stuck(view: View) -> None:
     assert "has not entered the all-reduce in which worker:0 waits" in hang.sentence
 
 
+def test_who_waits_for_a_task_that_starts_again_sees_no_trouble_until_it_rests(view: View) -> None:
+    anew = TaskStatus(TaskState.RUNNING, 2, 1, started=60.0)
+
+    def found(**changes: object) -> list[str]:
+        waiting = view("worker:0", progressed=30.0, collective=Collective(558, 557, 30.1))
+        views = [waiting, view("worker:1", status=anew, probe=None, collective=None, **changes)]
+        return [each.kind for each in rules.hangs(views, ConditionWatch().judge(views, 0.1, 100.0))]
+
+    assert found(cores=0.9) == []
+    assert found(cores=0.0, idle_since=65.0) == ["still"]
+
+
 @pytest.mark.parametrize(
     ("counters", "where"),
     [

@@ -151,7 +151,9 @@ def test_agents_whose_tasks_are_placed_anew_are_not_said_to_have_ended() -> None
     killed, moved = ended(0).tasks
     moved = replace(moved, link=Link(LinkState.MOVED, "tasks are placed anew since 12:00:00", fakes.NOW))
     severity, sentence = headline(replace(ended(0), tasks=(killed, moved)))
-    assert (severity, sentence) == ("warning", "No agent answers: refused or tasks are placed anew since 12:00:00")
+    told = "tasks are placed anew since 12:00:00: waiting for the agents that hold them now"
+    assert (severity, sentence) == ("warning", told)
+    assert headline(replace(ended(0), tasks=(moved,))) == ("info", told)
 
 
 def test_agents_of_another_cluster_are_told_in_a_short_line() -> None:

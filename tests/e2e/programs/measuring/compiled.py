@@ -1,6 +1,8 @@
 """Training of 40 steps in functions that XLA compiles, on one device.
 
-compiled.py fit|fit8|validation|on_batch|step|nested|by_hand|gradients|eager_gradients
+compiled.py fit|fit8|validation|on_batch|step|nested|by_hand|gradients|eager_gradients|clustered|set_jit
+
+The last two leave it to TensorFlow what XLA compiles: by a variable that is set outside, and by a call.
 """
 
 import sys
@@ -10,6 +12,9 @@ import tensorflow as tf
 
 BATCH, STEPS = 16, 40
 loop = sys.argv[1]
+
+if loop == "set_jit":
+    tf.config.optimizer.set_jit(True)
 
 import keras  # noqa: E402
 
@@ -52,7 +57,8 @@ if loop in steps:
     for images, labels in tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH):
         steps[loop](images, labels)
 else:
-    model.compile(optimizer, "mse", jit_compile=True, steps_per_execution=8 if loop == "fit8" else 1)
+    by_keras = loop not in ("clustered", "set_jit")
+    model.compile(optimizer, "mse", jit_compile=by_keras, steps_per_execution=8 if loop == "fit8" else 1)
     if loop == "on_batch":
         for _ in range(STEPS):
             model.train_on_batch(x[:BATCH], y[:BATCH])

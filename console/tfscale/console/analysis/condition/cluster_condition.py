@@ -10,6 +10,7 @@ from statistics import median
 
 from tfscale.console.analysis.condition.stillness import Stillness, stillness_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.side_by_side import trainings_apart
 from tfscale.core.cluster.task import Role
 from tfscale.core.failure.hang_limits import SHORTEST_STANDSTILL, USUAL_STEPS
 from tfscale.core.records.probe_status import ProbeState
@@ -97,7 +98,9 @@ class ConditionWatch:
     def _with_steps(self, tasks: Sequence[ObservedTask], since: float, seconds: float, now: float) -> ClusterCondition:
         pause = median(self._pauses) if len(self._pauses) >= _PAUSES_NEEDED else 0.0
         usual = FIRST_STEPS if self._usual is None else USUAL_STEPS * self._usual
-        is_stopped = any(task.meets and task.stopped and task.running for task in tasks)
+        # Trainings that no strategy joins do not stop with each other.
+        stopped = [task for task in tasks if task.meets and task.stopped and task.running]
+        is_stopped = bool(stopped) and not trainings_apart(tasks)
         if seconds <= (CERTAIN if is_stopped else max(SHORTEST_STANDSTILL, usual)):
             self._learn(since)
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.condition.process_doing import (
@@ -26,6 +26,7 @@ from tfscale.console.analysis.observed.out_of_step import (
     left_early,
     missing,
 )
+from tfscale.console.analysis.tasks.not_started import joined
 from tfscale.core.cluster.task import Role
 from tfscale.core.text import clock, duration, listing, plural
 
@@ -87,9 +88,8 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
     if (left := left_early(needed)) is not None:
         return Stillness(since, seconds, how_it_left(left), {left.name: does[left.name]}, waiting)
     if late and _is_at_its_end(needed, late):
-        why = (
-            f"{listing(list(late))} {_has(list(late))} ended well, and {listing(list(waiting))} {_verb(waiting, 'run')}"
-        )
+        run = f", and {listing(list(waiting))} {_verb(waiting, 'run')}" if waiting else ""
+        why = f"{listing(list(late))} {_has(list(late))} ended well{run}"
         return Stillness(since, seconds, why, is_own_work=True, is_ending=True)
     if late:
         return Stillness(since, seconds, _why_late(late, waiting), late, waiting)
@@ -114,7 +114,8 @@ def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> 
 def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:
     """Return a task's doing; a task without a step is only starting while others have made steps."""
     does = doing(task, now)
-    is_new = task.meets and task.running and task.progressed is None and not _is_served(needed)
+    is_first = task.progressed is None and not (_is_served(needed) and joined(task))
+    is_new = task.meets and task.running and is_first
     return Doing(STARTING, "it is only starting", "starting") if is_new and does.kind not in _TOLD else does
 
 
@@ -124,7 +125,8 @@ _TOLD = (SILENT, STOPPED)
 def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str, Doing]:
     """Return the late tasks: the certain ones, else those outside of the collective, else the silent ones."""
     for kind in (ENDED, STARTING):
-        if any(each.kind == kind for each in does.values()):
+        of_kind = {name for name, each in does.items() if each.kind == kind}
+        if of_kind and not (kind == STARTING and _may_others_work(needed, of_kind)):
             return {name: each for name, each in does.items() if each.kind in (kind, STOPPED)}
     heard = [task for task in needed if does[task.name].kind != SILENT]
     outside = missing([task for task in heard if task.meets and not _is_served(needed)])
@@ -132,6 +134,12 @@ def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str
     silent = {name for name, each in does.items() if each.kind == SILENT}
     names = (stopped | outside) or silent
     return {name: each for name, each in does.items() if name in names}
+
+
+def _may_others_work(needed: Sequence[ObservedTask], starting: Collection[str]) -> bool:
+    """Decide whether only some workers start, and a coordinator may give the others their work."""
+    others = [task for task in needed if task.name not in starting]
+    return _is_served(needed) and any(task.task.role is Role.WORKER and task.running for task in others)
 
 
 def _is_served(tasks: Sequence[ObservedTask]) -> bool:
@@ -179,7 +187,9 @@ def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> s
     inside = [task for task in meeting if task.is_inside]
     is_unseen = all(task.is_joined is False for task in meeting)
     if is_unseen or _is_served(meeting) or any(task.collective is None for task in meeting):
-        return "who waits for whom is not known"
+        starting = [task.name for task in meeting if does[task.name].kind == STARTING]
+        who = f"{listing(starting)} {_verb_be(starting)} only starting; " if starting else ""
+        return f"{who}who waits for whom is not known"
     if len(inside) == len(meeting):
         return f"all {plural(len(meeting), 'task')} are inside the all-reduce: look at the network between them"
     if busy := [task for task in meeting if does[task.name].kind == AT_WORK]:

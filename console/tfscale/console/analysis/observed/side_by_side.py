@@ -12,7 +12,7 @@ from tfscale.core.cluster.task import CLUSTER, Role
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import listing
 
-_TO_JOIN = "To train one model, make it in the scope of a MultiWorkerMirroredStrategy (examples/multi_worker_fit.py)"
+_TO_JOIN = "For one training use MultiWorkerMirroredStrategy (examples/multi_worker_fit.py)"
 
 
 def trainings_apart(tasks: Iterable[ObservedTask]) -> tuple[ObservedTask, ...]:
@@ -32,11 +32,11 @@ def side_by_side(tasks: Iterable[ObservedTask], keeps_step: bool) -> list[Diagno
         return []
     names = tuple(task.name for task in apart)
     sentence = (
-        f"{listing(names)} keep step, though no distribution strategy joins them: the script seems to exchange "
-        "something by itself. Who waits for whom in that is not measured, and nobody is compared"
+        f"{listing(names)} keep step, though no strategy joins them: the script seems to exchange something itself. "
+        "Who waits for whom in that is not measured, and nobody is compared"
         if keeps_step
-        else f"{len(names)} trainings run side by side, unless the script exchanges something by itself: no "
-        f"distribution strategy joins {listing(names)}. Nobody is compared. {_TO_JOIN}"
+        else f"{len(names)} trainings run side by side, unless the script exchanges something itself: no "
+        f"strategy joins {listing(names)}, and nobody is compared. {_TO_JOIN}"
     )
     begin = max(task.status.started or 0.0 for task in apart if task.status)
     return [Diagnosis("not_measured", CLUSTER, begin, None, "warning", sentence, evidence={}, together=names)]

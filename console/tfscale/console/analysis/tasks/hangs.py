@@ -11,6 +11,7 @@ from tfscale.console.analysis.condition.cluster_condition import ClusterConditio
 from tfscale.console.analysis.condition.process_doing import AT_WORK, ENDED, SILENT, STARTING, STOPPED, Doing
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.tasks.not_started import is_starting
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.hang_limits import BUSY, hang_limit
 from tfscale.core.records.diagnosis import Diagnosis, Evidence
@@ -37,6 +38,8 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
     if still is None or still.is_ending or _has_failed(tasks, still) or not _is_event(still, condition):
         return []
     known = {task.name: task for task in tasks}
+    if still.late and all(does.kind == STARTING and _is_coming(known[name]) for name, does in still.late.items()):
+        return []  # the headline tells it, and it is no trouble
     longest = max((task.longest_gap for task in tasks if task.meets), default=0.0)
     if still.is_expected or not 0 < len(still.late) <= _MANY:
         busy = any(known[name].is_at_work for name in still.late or still.waiting)
@@ -45,6 +48,10 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
     return [
         _of_task(_kind(still, known[name].is_at_work, longest), name, does, still) for name, does in still.late.items()
     ]
+
+
+def _is_coming(task: ObservedTask) -> bool:
+    return is_starting(task) or (task.is_at_work and task.age < BUSY)
 
 
 def _is_event(still: Stillness, condition: ClusterCondition) -> bool:

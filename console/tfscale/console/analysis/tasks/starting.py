@@ -8,7 +8,7 @@ from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.not_started import is_starting, joined
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.probe_status import ActivityKind, ProbeState
-from tfscale.core.records.task_status import TaskState
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import clock, elapsed, listing
 
 _ORDERED, _BEGUN, _UNHEARD, _BEFORE, _IMPORTING, _PREPARING, _RESTORING, _EVALUATING, _BUILDING, _MEETING = range(10)
@@ -48,10 +48,33 @@ def starting(tasks: Sequence[ObservedTask]) -> str | None:
     stages = {task.name: _stage(task) for task in training}
     first = min(stages.values())
     slowest = [name for name, stage in stages.items() if stage == first]
-    sentence = f"{_since(needed)}: {listing(slowest)} {_WORDS[first][len(slowest) > 1]}"
+    sentence = f"{_since(needed)}: {_at_stage(slowest, first)}"
     if waiting := [name for name, stage in stages.items() if stage == _MEETING != first]:
         sentence += f"; {listing(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the first all-reduce"
     return sentence
+
+
+def coming_up(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the tasks that start while others may train, as workers of parameter servers do."""
+    return [task for task in tasks if task.meets and not joined(task) and _is_on_its_way(task)]
+
+
+def how_they_come_up(coming: Sequence[ObservedTask]) -> str:
+    """Return how far these tasks are, and why they were started again."""
+    first = min(map(_stage, coming))
+    slowest = [task for task in coming if _stage(task) == first]
+    status = slowest[0].status
+    why = f" ({status.reason})" if status is not None and _is_again(status) else ""
+    return _at_stage([task.name for task in slowest], first) + why
+
+
+def _at_stage(names: Sequence[str], stage: int) -> str:
+    return f"{listing(names)} {_WORDS[stage][len(names) > 1]}"
+
+
+def _is_again(status: TaskStatus) -> bool:
+    """Decide whether this is a restart whose reason is known."""
+    return (status.generation, status.attempt) > (1, 1) and bool(status.reason)
 
 
 def _is_on_its_way(task: ObservedTask) -> bool:
@@ -78,10 +101,11 @@ def _since(needed: Sequence[ObservedTask]) -> str:
     newest = min((task for task in needed if task.running), key=lambda task: task.age, default=needed[0])
     lasts = f" for {elapsed(newest.age)}" if newest.running else ""
     status = newest.status
-    if status is None or (status.generation, status.attempt) <= (1, 1) or not status.reason:
+    if status is None or not _is_again(status):
         return f"starting{lasts}"
     saved = max((task.saved for task in needed if task.saved is not None), default=None)
     checkpoint = "" if saved is None else f"; the newest checkpoint is of {clock(saved)}"
-    failed = [task.at - task.last_end.at for task in needed if task.at and task.last_end and not task.last_end.well]
+    together = [task for task in needed if task.status and task.status.generation == status.generation]
+    failed = [task.at - task.last_end.at for task in together if task.at and task.last_end and not task.last_end.well]
     begin = f"recovering, {elapsed(max(failed))} after the failure" if failed else f"starting again{lasts}"
     return f"{begin} ({status.reason}{checkpoint})"

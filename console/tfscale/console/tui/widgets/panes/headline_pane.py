@@ -85,13 +85,15 @@ def _wrapped(sentence: str, width: int, most: int = _MOST_LINES) -> list[str]:
 def _advice(snapshot: Snapshot) -> str | None:
     """Return the remedy for the headline's problem, and the number of other open diagnoses."""
     diagnoses = open_diagnoses(snapshot)
-    if snapshot.command is not None or _end(snapshot) is not None:
+    if snapshot.command is not None or _end(snapshot) is not None or _moving(snapshot):
         return None
     top, still = snapshot.findings.top, snapshot.findings.condition.stillness
     if still is not None and top is None:
-        return still_advice(still)
+        restarts = any(view.status is not None and view.status.restart_at is not None for view in snapshot.tasks)
+        return None if restarts else still_advice(still)
     if top is None or not diagnoses or diagnoses[0].kind != top.kind or diagnoses[0].subject != top.subject:
-        return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
+        lost = any(view.link.state is LinkState.DOWN and not _has_ended_well(view) for view in snapshot.tasks)
+        return _WHERE_TO_LOOK if lost else None
     advice = first_step(diagnoses[0])
     others = [each for each in diagnoses[1:] if not _is_part_of(each, diagnoses[0])]
     if not others:
@@ -128,12 +130,24 @@ def _beside_findings(snapshot: Snapshot) -> tuple[str, str] | None:
     if ended := _end(snapshot):
         return ended
     if silent and len(silent) == len(snapshot.tasks):
+        if moving := _moving(snapshot):
+            severity = "info" if len(moving) == len(silent) else "warning"
+            return severity, f"{moving[0].link.reason}: waiting for the agents that hold them now"
         refuse = all(view.link.state is LinkState.REFUSED for view in silent)
         return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
-    missed = [view for view in silent if not (view.has_ended and has_ended_well(view))]
+    missed = [view for view in silent if not _has_ended_well(view)]
     if missed and snapshot.findings.top is None and snapshot.findings.condition.stillness is None:
         return "warning", _silence(missed, snapshot.at)
     return None
+
+
+def _moving(snapshot: Snapshot) -> list[TaskView]:
+    """Return the tasks whose agents have just been given other tasks."""
+    return [view for view in snapshot.tasks if view.link.state is LinkState.MOVED]
+
+
+def _has_ended_well(view: TaskView) -> bool:
+    return view.has_ended and has_ended_well(view)
 
 
 def _end(snapshot: Snapshot) -> tuple[str, str] | None:
@@ -141,7 +155,7 @@ def _end(snapshot: Snapshot) -> tuple[str, str] | None:
     exits = [view.status.exit for view in snapshot.tasks if view.status and view.status.exit]
     if not all(view.is_stale for view in snapshot.tasks) or len(exits) < len(snapshot.tasks):
         return None
-    if any(view.link.state is LinkState.MOVED for view in snapshot.tasks):
+    if _moving(snapshot):
         return None  # the agents live, and start the tasks again
     at = clock(max(exit.at for exit in exits))
     failed = next((view for view in snapshot.tasks if not has_ended_well(view)), None)
