@@ -46,10 +46,10 @@ TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], 
 
 
 @asynccontextmanager
-async def seat(settings: AgentSettings) -> AsyncIterator[list[Life]]:
+async def seat(settings: AgentSettings, process: OwnProcess | None = None) -> AsyncIterator[list[Life]]:
     """Run the agent of a seat until the context ends; yield its daemons so far."""
     lives: list[Life] = []
-    running = asyncio.create_task(placed_agent.run(settings, OwnProcess(), lives.append))
+    running = asyncio.create_task(placed_agent.run(settings, process or OwnProcess(), lives.append))
     try:
         yield lives
     finally:
@@ -236,6 +236,18 @@ async def test_a_slow_worker_is_moved_to_a_spare_and_never_makes_the_gang_smalle
         assert {status.restarted_for for status in statuses} == {"worker:1"}
         entry = Journal(lead.files.journal).entry
         assert (entry.slow, [budget.name for budget in entry.budgets]) == (("worker:1",), ["worker:0"])
+
+
+async def test_what_ended_for_a_move_is_no_failure_of_the_process(cluster: Cluster) -> None:
+    processes = {name: OwnProcess() for name in cluster.seats}
+    async with AsyncExitStack() as stack:
+        for name, settings in cluster.seats.items():
+            await stack.enter_async_context(seat(replace(settings, exit_with_task=True), processes[name]))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        progress = await restart_without(cluster.seats["worker:0"], "127.0.0.3")
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        assert {name: process.exit_status for name, process in processes.items()} == dict.fromkeys(processes, 0)
 
 
 async def test_a_spare_whose_port_is_taken_is_given_no_task_and_named(cluster: Cluster) -> None:

@@ -125,7 +125,8 @@ class Daemon:
             # Peers may ask until the server stops, and need the token that the announcement has.
             await self._shutdown()
         status, end = self._departure.exit_status, parts.supervisor.status.exit
-        parts.process.ended(status, time.time() if end is None else end.at)
+        if not self._departure.moves:
+            parts.process.ended(status, time.time() if end is None else end.at)
         return status
 
     async def _startup(self) -> None:
