@@ -32,7 +32,7 @@ SLOW = {"SLOW": "0.05", "STEPS": "300"}
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
 _NOISE = re.compile(
     r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|:\{.created|Additional GRPC"
-    r"|=== Source Location|external/"
+    r"|=== Source Location|external/|/job:\w+/replica:\d+/task:\d+$|The tasks have crashed\. Check"
     r"|\d{4}-\d\d-\d\d \d\d:|.*( - ETA: |/step)|\s*$)"
 )
 """Lines that TensorFlow itself writes, in an order and number of its own, and progress bars, which follow the clock."""
