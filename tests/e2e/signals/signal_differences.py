@@ -8,7 +8,19 @@ from dataclasses import dataclass
 
 from tfscale.agent.process.passed_signals import HAND_OVER, OF_FAULTS
 
-from signals.signal_trial import AGENT, CLUSTER, GROUP, NUMBERS, OF_TERMINAL, SETTINGS, TERMINAL, Seen
+from signals.signal_trial import (
+    AGENT,
+    ALONE,
+    CLUSTER,
+    GROUP,
+    NUMBERS,
+    OF_TERMINAL,
+    SETTINGS,
+    TASK,
+    TERMINAL,
+    WITH_TASK,
+    Seen,
+)
 
 ENDED_BY_ITSELF = "exited 7"
 WITHOUT_AGENT = "goes on without its agent"
@@ -16,7 +28,7 @@ WITHOUT_AGENT = "goes on without its agent"
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference for some signals that are sent to the agent, or to the process group that was started with it."""
+    """Difference for some signals, mostly where they are sent to the agent or to the process group started with it."""
 
     numbers: Set[int]
     end: str
@@ -24,10 +36,11 @@ class Difference:
     what: str
     why: str
     settings: tuple[str, ...] = SETTINGS
+    ways: tuple[str, ...] = (AGENT, GROUP)
 
     def concerns(self, number: int, way: str, setting: str) -> bool:
         """Decide whether this signal is another one for the program, when it comes in this way."""
-        return number in self.numbers and way in (AGENT, GROUP) and setting in self.settings
+        return number in self.numbers and way in self.ways and setting in self.settings
 
 
 DIFFERENCES = (
@@ -43,6 +56,14 @@ DIFFERENCES = (
         ENDED_BY_ITSELF,
         "does not reach the program",
         "The C library keeps it for itself, and takes it in a process with threads, as an agent is.",
+    ),
+    Difference(
+        frozenset({33}),
+        "exited 161",
+        "ends the program, and its agent exits with 161",
+        "The C library keeps it for itself: no process with threads ends by it.",
+        settings=(ALONE, WITH_TASK),
+        ways=(TASK,),
     ),
     Difference(
         frozenset({signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}),
