@@ -119,7 +119,9 @@ class Recorder:
 
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
-        if (run := self._here().current_run) is not None:
+        # AutoGraph converts this for a traced optimizer of Keras 2, and in TensorFlow 2.16 knows no assignment in an `if`.
+        run = self._here().current_run
+        if run is not None:
             run.trains = True
             run.counter = run.counter or counter
             run.note_applied(counter, self.graphs.loop_around)
