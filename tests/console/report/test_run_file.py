@@ -10,6 +10,8 @@ from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.report.run_file import open_run, with_seconds
 from tfscale.core.cluster.task import Role, Task
 
+RUNS = Path(__file__).parents[2] / "data" / "runs"
+
 
 @pytest.mark.parametrize(
     ("content", "says"),
@@ -28,6 +30,13 @@ def test_no_recording_is_one_clear_line(tmp_path: Path, content: str, says: str)
     assert says in str(error.value)
     assert str(error.value).count(str(path)) == 1
     assert error.value.exit_status == 2
+
+
+def test_a_recording_that_was_cut_off_is_told_with_the_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = (RUNS / "slow-link.tfrec").read_bytes()
+    (path := tmp_path / "cut.tfrec").write_bytes(whole[: len(whole) * 2 // 3])
+    assert len(list(open_run(path).events)) > 1
+    assert [record.message.startswith(f"{path}: damaged at byte") for record in caplog.records] == [True]
 
 
 def test_a_second_passes_before_the_events_of_another_and_at_the_end() -> None:

@@ -14,7 +14,7 @@ def test_tasks_of_one_folder_share_no_file() -> None:
     first, second = (TaskFiles(Path("/run"), Task(Role.WORKER, index)) for index in range(2))
     names = [name for name, value in vars(TaskFiles).items() if isinstance(value, property) and name != "stem"]
     files = [getattr(task, name) for task in (first, second) for name in names]
-    assert len(set(files)) == len(files) == 16
+    assert len(set(files)) == len(files) == 20
     assert first.log == Path("/run/worker-0.log")
     assert first.profiles == Path("/run/profiles/worker-0")
 

@@ -82,8 +82,6 @@ _CHUNK = 1 << 16
 """Bytes of one read of the task's output."""
 _PIPE = 1 << 20
 """Bytes that the task can write before it waits for the shim."""
-_SHOWN_KEPT = 2
-"""Files of a stream that is shown, the newest with it: an agent whose reader has stopped may be so far behind."""
 _PATIENCE = 5.0
 """Seconds at the end of the task for a hanging disk, to take each file's last words."""
 _FIRST_STATE = 0.5
@@ -114,9 +112,10 @@ class Shim:
     def __init__(self, options: ShimOptions) -> None:
         pid = os.getpid()
         self._options = options
-        self._log = BackgroundLog(OutputLog(options["log"], options["log_size"], options["log_keep"]))
+        size, keep = options["log_size"], options["log_keep"]
+        self._log = BackgroundLog(OutputLog(options["log"], size, keep))
         shown = (options["shown"], options["shown_errors"])
-        self._shown = [BackgroundLog(OutputLog(path, options["log_size"], _SHOWN_KEPT)) for path in shown if path]
+        self._shown = [BackgroundLog(OutputLog(path, size, keep)) for path in shown if path]
         self._file = StateFile(options["state"])
         self._writer = WriterThread("state")
         self._writer.insist(self._file.set_aside)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.shim_state import read_state
 
 _logger = logging.getLogger(__name__)
 _POLL = 0.1
@@ -51,6 +52,10 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
             copy.ending.set()
         for copy in copies:
             copy.thread.join()
+        # A task that goes on without this agent is shown by the next one.
+        if (state := read_state(files.shim_state)) is not None and state.ended is not None:
+            for copy in copies:
+                copy.remove()
 
 
 class _Copy:
@@ -81,6 +86,11 @@ class _Copy:
             is_left = isinstance(error, BrokenPipeError)
             why = f"nobody reads {self.stream} any more" if is_left else f"{self.stream}: {error.strerror}"
             _logger.warning("%s: the task goes on, and its output is in %s", why, self._log)
+
+    def remove(self) -> None:
+        """Remove the files: all of them is in the task's log, too."""
+        for path in self._shown.parent.glob(f"{self._shown.name}*"):
+            path.unlink(missing_ok=True)
 
     def _copy(self) -> None:
         self._copy_rest()

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 _WAITING = 8 << 20
 """Bytes that may wait for the disk."""
-_PATIENCE = 0.2
+_PATIENCE = 1.0
 """Seconds for which a write may wait for room, once a disk that had kept up falls behind: a flood of output is not
-the disk's fault."""
+the disk's fault, nor is the removal of a rotated log."""
 
 
 class WriterThread:

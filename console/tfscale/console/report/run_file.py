@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records.frame import Description
 from tfscale.core.wire.json_records import SchemaError, decode, frame_from_json
 
+_logger = logging.getLogger(__name__)
 SECOND = 1.0
 """Seconds of a run between two diagnoses, as live."""
 Note = Callable[[float], None]
@@ -66,6 +68,8 @@ def _noted(recording: Recording, note: Note) -> Iterator[Event]:
     for event in recording.events():
         note((event.at - recording.begin) / length)
         yield event
+    if recording.damage:
+        _logger.warning("%s", recording.damage)
 
 
 def _lines(path: Path, note: Note) -> Iterator[tuple[int, dict[str, Any]]]:

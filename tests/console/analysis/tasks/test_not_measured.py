@@ -80,7 +80,7 @@ def test_a_task_without_tensorflow_is_told_with_its_age(view: View) -> None:
 def test_a_young_task_at_work_may_import_something_else_before_tensorflow(view: View) -> None:
     expected = ProbeStatus(ProbeState.EXPECTED, "none of its processes has imported TensorFlow (python train.py)")
     assert not_measured([view("worker:0", probe=expected, at=119.0, cores=0.9)]) == []
-    assert not_measured([view("worker:0", probe=expected, at=29.0, cores=0.0, idle_since=20.0)]) == []
+    assert not_measured([view("worker:0", probe=expected, at=39.0, cores=0.0, idle_since=31.0)]) == []
     assert not_measured([view("worker:0", probe=expected, at=9.0, cores=0.01)]) != []
     assert not_measured([view("worker:0", probe=expected, at=121.0, cores=0.9)]) != []
 

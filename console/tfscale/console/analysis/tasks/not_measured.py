@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfscale.console.analysis.observed.observed_task import ObservedTask
+from tfscale.console.analysis.observed.observed_task import IDLE_CORES, ObservedTask
+from tfscale.console.analysis.tasks.not_started import PATIENCE
 from tfscale.core.log_clues import UNMEASURED
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
@@ -58,8 +59,12 @@ def _lack(task: ObservedTask, probe: ProbeStatus) -> _Lack | None:
 
 
 def _may_import(task: ObservedTask) -> bool:
-    """Decide whether a young process without TensorFlow is at work: it may import something else, or read data."""
-    return task.is_at_work and task.age < _IMPORTS
+    """Decide whether a young process without TensorFlow is at work: it may import something else, or read data.
+
+    At first a second at rest is enough to tell of it, for that is to be soon; later a pause of what it reads is none.
+    """
+    is_at_work = task.is_at_work if task.age > PATIENCE else (task.cores or 0.0) > IDLE_CORES
+    return is_at_work and task.age < _IMPORTS
 
 
 def _lack_now(probe: ProbeStatus) -> _Lack | None:
