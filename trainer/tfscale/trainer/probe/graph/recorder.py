@@ -119,7 +119,7 @@ class Recorder:
 
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
-        # AutoGraph converts this for a traced optimizer of Keras 2, and in TensorFlow 2.16 knows no assignment in an `if`.
+        # For a traced optimizer of Keras 2 AutoGraph converts this; that of TensorFlow 2.16 knows no `:=` in an `if`.
         run = self._here().current_run
         if run is not None:
             run.trains = True
