@@ -1,5 +1,6 @@
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -137,7 +138,7 @@ async def test_output_that_waits_for_a_disk_is_written_when_it_answers(spec: Tas
     spec = replace(spec, command=python("print('y' * 30_000_000)"), log_size=1 << 30)
     supervisor = Supervisor(spec, lambda _: None)
     await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
-    await asyncio.sleep(1)
+    await asyncio.sleep(3)
     text = await asyncio.to_thread(_read_all, spec.log)
     await supervisor.ended()
     state = read_state(spec.state)
@@ -146,10 +147,10 @@ async def test_output_that_waits_for_a_disk_is_written_when_it_answers(spec: Tas
 
 
 def _read_all(fifo: Path) -> bytes:
-    """Be the disk that answers again: take all that is written, up to the shim's last line."""
+    """Be the disk that answers again: take all that is written, up to the shim's last line or 20 s without a byte."""
     text = b""
     with fifo.open("r+b", buffering=0) as file:
-        while b": ended with " not in text[-100:]:
+        while b": ended with " not in text[-100:] and select.select([file], [], [], 20)[0]:
             text += file.read(1 << 16) or b""
     return text
 

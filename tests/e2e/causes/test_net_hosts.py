@@ -38,6 +38,7 @@ def seconds_for(size: int) -> float:
         return time.monotonic() - begin
 
 
+@pytest.mark.alone
 def test_a_slow_host_sends_slowly_and_a_lossy_one_is_sent_to_slowly_until_both_are_free() -> None:
     with net_hosts.hosts():
         net_hosts.slow(0, 8e6)
