@@ -16,6 +16,15 @@ def test_a_tenth_is_held_out_and_at_most_512_examples() -> None:
     assert len(split(np.arange(9_000), np.arange(9_000))[1][0]) == 512
 
 
+@pytest.mark.parametrize("labels", [np.arange(9), list(range(10)), "no array"])
+def test_examples_that_have_no_label_each_are_refused(labels: object) -> None:
+    from tfscale.core.errors import UsageError
+    from tfscale.trainer.input.batches import split
+
+    with pytest.raises(UsageError, match=r"examples\(\) gives 10 of ndarray and .*: two arrays are needed"):
+        split(np.arange(10), labels)
+
+
 def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
     import tensorflow as tf
     from tfscale.trainer.input.batches import batches

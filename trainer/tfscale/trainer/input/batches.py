@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.errors import UsageError
 from tfscale.trainer.input.data_service import served
 from tfscale.trainer.input.input_flag import USUAL, InputParts
 from tfscale.trainer.input.input_pipeline import batched, from_anywhere, in_splits, prepared
@@ -19,7 +20,10 @@ Examples = tuple[Any, Any]
 
 
 def split(features: Any, labels: Any) -> tuple[Examples, Examples]:
-    """Return the examples to train on, and those that are held out."""
+    """Return the examples to train on, and those that are held out. Raises UsageError where each has no label."""
+    if not hasattr(features, "shape") or not hasattr(labels, "shape") or len(features) != len(labels):
+        told = " and ".join(f"{len(each)} of {type(each).__name__}" for each in (features, labels))
+        raise UsageError(f"examples() gives {told}: two arrays are needed, with a label for each of the features")
     count = min(len(labels) // 10, MOST_HELD_OUT)
     return (features[count:], labels[count:]), (features[:count], labels[:count])
 

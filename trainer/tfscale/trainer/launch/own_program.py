@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tfscale.core.cluster.file.cluster_file import check_run_name
 from tfscale.core.errors import UsageError
@@ -13,7 +14,13 @@ from tfscale.trainer.launch.catalogue import Entry, read_entry
 
 FUNCTIONS = {"examples": "seed", "build_model": "keras", "loss": "keras"}
 """Argument of each function that a program has."""
-CONSTANTS = ("BATCH", "LEARNING_RATE", "METRICS")
+_RIGHT: dict[str, Callable[[Any], bool]] = {
+    "BATCH": lambda value: type(value) is int and value > 0,
+    "LEARNING_RATE": lambda value: isinstance(value, int | float) and value > 0,
+    "METRICS": lambda value: isinstance(value, tuple | list) and all(isinstance(each, str) for each in value),
+}
+"""Checks of the numbers that a program has."""
+CONSTANTS = tuple(_RIGHT)
 
 
 def is_file(program: str) -> bool:
@@ -48,6 +55,12 @@ def _check_names(word: str, entry: Entry) -> None:
         raise UsageError(
             f"{word} defines no {', '.join(absent)}: tfscale-train takes a model from {functions} and its numbers from "
             f"{', '.join(CONSTANTS)}, as literals; a whole script runs as it is: tfscale-agent -- python {word}"
+        )
+    wrong = [name for name, is_right in _RIGHT.items() if not is_right(entry.constants[name])]
+    if wrong:
+        raise UsageError(
+            f"{word}: {wrong[0]} is {entry.constants[wrong[0]]!r}: BATCH is to be a number from 1, LEARNING_RATE one "
+            "above 0, METRICS a tuple of names"
         )
 
 

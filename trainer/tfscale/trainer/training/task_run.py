@@ -129,7 +129,10 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
 def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
     """Return the examples to train on and the held-out ones. Raises UsageError for more than there can be."""
     if plan.examples is None:
-        return split(*program.examples(plan.seed))
+        given = program.examples(plan.seed)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise UsageError(f"examples() gives a {type(given).__name__}: return a tuple of features and labels")
+        return split(*given)
     try:
         features, labels = program.examples(plan.seed, plan.examples)
     except (MemoryError, ValueError) as error:
