@@ -62,7 +62,7 @@ def test_the_end_of_every_kind_has_words() -> None:
 def test_a_limit_that_ends_because_no_step_is_made_is_not_said_to_be_over() -> None:
     events = simulated(45, 2, "worker:0=80ms,input", "worker:1=80ms,input", "worker:1=hang@28s")
     over = [each for _, found in findings_by_second(events, 2) for each in found.diagnoses if each.end is not None]
-    assert [(each.kind, end_text(each).partition(",")[0]) for each in over] == [
+    assert [(each.kind, end_text(each).partition(";")[0]) for each in over] == [
         ("saturation", "not judged while no step is made")
     ]
 

@@ -35,7 +35,8 @@ def end_text(diagnosis: Diagnosis) -> str:
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
     if (reason := diagnosis.evidence.get(NOT_JUDGED)) is not None:
-        return f"{NOT_JUDGED_WHY[str(reason)]}, after {lasted}"
+        # "The training has ended, after 84 s" would tell of the training's time.
+        return f"{NOT_JUDGED_WHY[str(reason)]}; until then it was so for {lasted}"
     return f"{is_over}, after {lasted}"
 
 

@@ -309,7 +309,7 @@ def test_a_limit_that_is_no_longer_judged_beside_a_straggler_is_not_said_to_have
     found = [*evaluations(sample=host(cpu=1.0), slow=(Slow(1, 3.0, begin=40.0),), seconds=70.0)]
     (over,) = (each for found_now in found for each in found_now if each.kind == "saturation" and each.end is not None)
     assert [each.kind for each in found[-1]] == ["straggler"]
-    assert end_text(over).startswith("not judged beside a straggler, after ")
+    assert end_text(over).startswith("not judged beside a straggler; until then it was ")
 
 
 def test_a_limit_that_has_gone_is_said_to_have_gone() -> None:
