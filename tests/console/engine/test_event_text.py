@@ -70,4 +70,4 @@ def test_a_limit_that_ends_because_no_step_is_made_is_not_said_to_be_over() -> N
 def test_a_stillness_that_ends_because_a_task_fails_is_not_said_to_be_over() -> None:
     events = simulated(40, 2, "worker:1=hang@12s", "worker:0=kill@30s")
     over = [each for _, found in findings_by_second(events, 2) for each in found.diagnoses if each.end is not None]
-    assert [(each.kind, end_text(each).partition(",")[0]) for each in over] == [("still", "a task has failed")]
+    assert [(each.kind, end_text(each).partition(";")[0]) for each in over] == [("still", "a task has failed")]

@@ -105,7 +105,9 @@ def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is
 def test_of_one_that_is_slow_in_each_step_and_not_named_yet_only_what_is_known_is_told_until_it_is_named() -> None:
     seconds = findings_by_second(simulated(100, 4, *SLOW_AGAIN), 4)
     found = [each for _, findings in seconds for each in findings.diagnoses if each.kind == "imbalance"]
-    assert found[-1].end is not None and end_text(found[-1]).startswith("not judged beside a straggler; until then it was ")
+    assert found[-1].end is not None and end_text(found[-1]).startswith(
+        "not judged beside a straggler; until then it was "
+    )
     assert seconds[-1][1].top is not None and seconds[-1][1].top.kind == "straggler"
     for each in found:
         assert "mostly worker:1 (" in each.sentence and "some of its steps" not in each.sentence
