@@ -143,12 +143,13 @@ class Shim:
         task = self._launch()
         if task is None:
             return NOT_FOUND
-        streams = {each.fileno(): number for number, each in enumerate((task.stdout, task.stderr)) if each is not None}
-        for fd, number in streams.items():
+        streams = [each.fileno() for each in (task.stdout, task.stderr) if each is not None]
+        logs = {fd: [self._log, *self._shown[place : place + 1]] for place, fd in enumerate(streams)}
+        for fd in streams:
             os.set_blocking(fd, False)
             with contextlib.suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
-            self._selector.register(fd, selectors.EVENT_READ, partial(self._drain, self._shown[number:][:1]))
+            self._selector.register(fd, selectors.EVENT_READ, partial(self._drain, logs[fd]))
         self._selector.register(signals, selectors.EVENT_READ, self._on_signal)
         ended = os.pidfd_open(task.pid)
         self._selector.register(ended, selectors.EVENT_READ)
@@ -157,8 +158,8 @@ class Shim:
         # The zombie keeps its process group's number from being used again until the rest of the group is gone.
         self._kill(signal.SIGKILL)
         kill_session(self._state["shim_pid"], self._state["shim_started"])
-        for fd, number in streams.items():
-            self._drain(self._shown[number:][:1], fd)
+        for fd in streams:
+            self._drain(logs[fd], fd)
         return self._finish(task.wait())
 
     def _catch_signals(self) -> int:
@@ -207,7 +208,7 @@ class Shim:
             self._kill_at = None
         return {key.fileobj for key, _ in ready}
 
-    def _drain(self, shown: Sequence[BackgroundLog], fd: int) -> None:
+    def _drain(self, logs: Sequence[BackgroundLog], fd: int) -> None:
         for _ in range(_PIPE // _CHUNK):
             try:
                 data = os.read(fd, _CHUNK)
@@ -217,7 +218,7 @@ class Shim:
                 with contextlib.suppress(KeyError):
                     self._selector.unregister(fd)
                 return
-            for log in (self._log, *shown):
+            for log in logs:
                 log.write(data)
             self._tell_loss()
 

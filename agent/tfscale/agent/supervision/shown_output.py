@@ -42,8 +42,6 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
     # Both, because an earlier agent that started the task may have had them apart.
     copies = [_Copy(files.shown, "stdout", files.log), _Copy(files.shown_errors, "stderr", files.log)]
     for copy in copies:
-        run = contextvars.copy_context().run  # its lines of the log name the same task
-        copy.thread = threading.Thread(target=run, args=(copy.run,), name=f"shown {copy.stream}", daemon=True)
         copy.thread.start()
     try:
         yield
@@ -61,11 +59,11 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
 class _Copy:
     """Follower of a log of the task's output, which the shim writes and rotates meanwhile."""
 
-    thread: threading.Thread
-
     def __init__(self, shown: Path, stream: str, log: Path) -> None:
         self.ending = threading.Event()
-        self.stream = stream
+        run = contextvars.copy_context().run  # its lines of the log name the same task
+        self.thread = threading.Thread(target=run, args=(self._run,), name=f"shown {stream}", daemon=True)
+        self._stream = stream
         self._number = getattr(sys, stream).fileno()
         self._shown, self._log = shown, log
         self._has_gap = False
@@ -73,7 +71,7 @@ class _Copy:
         if self._file is not None:
             self._file.seek(0, os.SEEK_END)
 
-    def run(self) -> None:
+    def _run(self) -> None:
         try:
             while True:
                 # Asked before the log is read to its end: nothing is written later.
@@ -84,7 +82,7 @@ class _Copy:
                 self.ending.wait(_POLL)
         except OSError as error:
             is_left = isinstance(error, BrokenPipeError)
-            why = f"nobody reads {self.stream} any more" if is_left else f"{self.stream}: {error.strerror}"
+            why = f"nobody reads {self._stream} any more" if is_left else f"{self._stream}: {error.strerror}"
             _logger.warning("%s: the task goes on, and its output is in %s", why, self._log)
 
     def remove(self) -> None:
