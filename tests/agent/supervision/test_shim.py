@@ -150,7 +150,9 @@ def _read_all(fifo: Path) -> bytes:
     """Be the disk that answers again: take all that is written, up to the shim's last line or 20 s without a byte."""
     text = b""
     with fifo.open("r+b", buffering=0) as file:
-        while b": ended with " not in text[-100:] and select.select([file], [], [], 20)[0]:
+        readable = select.poll()
+        readable.register(file, select.POLLIN)
+        while b": ended with " not in text[-100:] and readable.poll(20_000):
             text += file.read(1 << 16) or b""
     return text
 

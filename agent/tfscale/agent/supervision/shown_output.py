@@ -113,4 +113,7 @@ class _Copy:
             try:
                 data = data[os.write(self._number, data) :]
             except BlockingIOError:
-                select.select([], [self._number], [])
+                # Not select(): it refuses numbers above 1023, which an agent with many connections has.
+                poll = select.poll()
+                poll.register(self._number, select.POLLOUT)
+                poll.poll()

@@ -40,7 +40,7 @@ def crashed(diagnostician: Callable[[int], Diagnostician], frame: MakeFrame, die
 
 def test_a_task_that_follows_another_does_not_run_again(crashed: Diagnostician, frame: MakeFrame, died: Died) -> None:
     crashed.observe("worker:0", frame(26.0, status=died(19.5, signal=9)))
-    assert end_text(ended(crashed, "crash", 26.0)).startswith("told with another crash, after ")
+    assert end_text(ended(crashed, "crash", 26.0)).startswith("told with another crash; until then it was so for ")
 
 
 def test_a_task_runs_again_only_once_it_does(crashed: Diagnostician, frame: MakeFrame) -> None:
@@ -68,7 +68,9 @@ def test_of_a_task_that_was_placed_on_another_host_its_first_host_is_not_heard_a
     moved = Placement(2, {**spec.agents, LAST: SPARE}).to_json()
     observer.describe("worker:0", replace(fakes.description(LAST), placement=moved))
     observer.note_link("worker:2", True, 1031.0)
-    assert end_text(ended(observer, "cut_off", 1031.0)).startswith("its task was placed on another host, after ")
+    assert end_text(ended(observer, "cut_off", 1031.0)).startswith(
+        "its task was placed on another host; until then it was so for "
+    )
 
 
 def neighbours(name: str, at: float) -> HostSample:
