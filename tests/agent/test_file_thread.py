@@ -42,3 +42,12 @@ async def test_an_error_of_the_function_is_raised() -> None:
 
     with pytest.raises(TimeoutError, match="of its own"):
         await FileThread().call(fail)
+
+
+async def test_no_thread_is_left_once_nothing_is_to_do() -> None:
+    files = FileThread()
+    for _ in range(3):
+        thread = await files.call(threading.current_thread)
+        thread.join(5)
+        assert not thread.is_alive()
+    assert await asyncio.gather(*(files.call(lambda number=number: number) for number in range(50))) == list(range(50))

@@ -1,12 +1,15 @@
-"""Thread that reads and writes files for the event loop, which must go on while a disk hangs."""
+"""Thread that reads and writes files for the event loop, which must go on while a disk hangs.
+
+It ends once nothing is left to do: a new one, which takes 0.1 ms, carries out the next call. So nobody has to close it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,6 +19,7 @@ _PATIENCE = 5.0
 """Seconds for one call; a disk under load takes fractions of a second."""
 
 Result = TypeVar("Result")
+_Call = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[[Any], None]]
 
 
 class DiskHangs(TfscaleError):
@@ -34,10 +38,10 @@ class FileThread:
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Any, Callable[[Any], None]]] = (
-            queue.SimpleQueue()
-        )
-        self._thread: threading.Thread | None = None
+        self._calls: deque[_Call] = deque()
+        self._is_running = False
+        """True while a thread carries out the calls; both change together, under `_change`."""
+        self._change = threading.Lock()
         self._began: float | None = None
         """When the call under way began."""
 
@@ -45,12 +49,9 @@ class FileThread:
         """Return the function's result. Raises what the function raises, and DiskHangs."""
         if self._began is not None and time.monotonic() - self._began > self._patience:
             raise DiskHangs(self._why())
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="files", daemon=True)
-            self._thread.start()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        self._calls.put((function, done, loop, discard))
+        self._put((function, done, loop, discard))
         try:
             async with asyncio.timeout(self._patience):
                 return await done
@@ -66,9 +67,21 @@ class FileThread:
     def _why(self) -> str:
         return f"the disk has not answered for {self._patience:g} s: look at its mount"
 
+    def _put(self, call: _Call) -> None:
+        with self._change:
+            self._calls.append(call)
+            if not self._is_running:
+                threading.Thread(target=self._run, name="files", daemon=True).start()
+                self._is_running = True
+
+    def _next(self) -> _Call | None:
+        with self._change:
+            self._is_running = bool(self._calls)
+            return self._calls.popleft() if self._calls else None
+
     def _run(self) -> None:
-        while True:
-            function, done, loop, discard = self._calls.get()
+        while (call := self._next()) is not None:
+            function, done, loop, discard = call
             if done.cancelled():
                 continue
             self._began = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -166,6 +167,29 @@ async def test_a_restart_without_a_host_starts_its_task_on_the_spare(cluster: Cl
             await told(cluster.now(placement, task), workers)
         assert isinstance(lives["worker:1"][-1], SpareDaemon)
         assert [type(life).__name__ for life in lives["spare"]] == ["SpareDaemon", "Daemon"]
+
+
+@pytest.mark.slow
+async def test_ten_moves_leave_no_thread_and_no_open_file(cluster: Cluster) -> None:
+    sizes = []
+    async with AsyncExitStack() as stack:
+        lives = [await stack.enter_async_context(seat(settings)) for settings in cluster.seats.values()]
+        homes, lead = (cluster.spec.agents[W1], cluster.spare), cluster.seats["worker:0"]
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        for number in range(10):
+            left, taken = homes[number % 2], homes[(number + 1) % 2]
+            progress = await restart_without(lead, str(left))
+            assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+            placement = await placement_at(lead, lambda each, at=taken: each.seats[W1] == at)  # type: ignore[misc]
+            for task in (W0, W1, W2):
+                await placed(cluster.now(placement, task))
+            for each in lives:
+                del each[:-1]
+            gc.collect()  # a daemon that has ended is a cycle
+            sizes.append((len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))))
+    # Not the same each time: a sample, a greeting or a call that this test has made may be under way.
+    assert all(abs(now - then) <= 3 for now, then in zip(sizes[-1], sizes[1], strict=True)), sizes
 
 
 async def test_watchers_are_told_that_tasks_are_placed_anew(cluster: Cluster) -> None:

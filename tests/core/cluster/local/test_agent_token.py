@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ AGENT = LocalAgent("run", "worker:0", "127.0.0.1:7070", os.getpid(), 0.0, "/", (
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep away from the agents that this user really runs: those of a session without a folder are in the second."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def test_the_token_of_an_agent_is_found_by_any_name_of_its_address() -> None:
