@@ -126,6 +126,26 @@ async def test_processes_that_the_task_leaves_are_killed_in_whatever_group(spec:
     assert gone(int((tmp_path / "child").read_text()))
 
 
+@pytest.mark.parametrize(("handler", "code"), [("sys.exit(3)", 3), ("None", None)])
+async def test_a_main_process_in_another_group_is_asked_to_end_and_killed(
+    spec: TaskSpec, handler: str, code: int | None
+) -> None:
+    program = (
+        "import os, signal, subprocess, sys, time\n"
+        "os.setpgid(0, subprocess.Popen(['sleep', '61'], process_group=0).pid)\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: {handler})\n"
+        "print('up', flush=True); time.sleep(60); time.sleep(60)"
+    )
+    supervisor = Supervisor(replace(spec, command=(sys.executable, "-c", program), grace=0.5), History())
+    await supervisor.start(launch())
+    while not spec.log.exists() or "\nup\n" not in spec.log.read_text():  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    async with asyncio.timeout(5):
+        status = await supervisor.stop("asked")
+    assert status.state is TaskState.EXITED and status.exit is not None and status.exit.code == code
+    assert status.exit.signal == (None if code else signal.SIGKILL)
+
+
 async def test_a_process_that_has_left_the_session_is_not_followed(spec: TaskSpec, tmp_path: Path) -> None:
     program = f"setsid sleep 61 & echo $! > {tmp_path}/child; sleep 0.3"
     supervisor = Supervisor(replace(spec, command=("sh", "-c", program)), History())

@@ -40,5 +40,17 @@ def give(task: int, number: int) -> None:
     """Send a signal to the task's process, or to its whole process group where a terminal would."""
     if number in STOPPING and is_orphaned_job() and not catches(task, number):
         return  # the kernel stops no job that no shell would continue, and the task is no such job
+    if number in _TO_GROUP:
+        give_group(task, number)
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(task, number)
+
+
+def give_group(task: int, number: int) -> None:
+    """Send a signal to the task's process group, and to its process, which may have gone to another group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(task, number) if number in _TO_GROUP else os.kill(task, number)
+        os.killpg(task, number)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(task) != task:
+            os.kill(task, number)

@@ -6,8 +6,8 @@ keeps it a second time without lines of its own, stdout and stderr apart if they
 its agent locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the
 standard library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
 
-    SIGTERM      end the task's process group; kill what is left after the grace period
-    SIGRTMAX-2   kill the task's process group now
+    SIGTERM      end the task's process group, and its process in any group; kill them after the grace period
+    SIGRTMAX-2   kill both now
 
 No other signal does anything to it: whoever sends one to all processes of a cgroup, sends it to the task, too.
 
@@ -34,7 +34,7 @@ import time
 from functools import partial
 
 from tfscale.agent.checked_json import with_checksum
-from tfscale.agent.process.passed_signals import OF_FAULTS, UNCATCHABLE
+from tfscale.agent.process.passed_signals import OF_FAULTS, UNCATCHABLE, give_group
 from tfscale.agent.process.sessions import boot_id, is_stopped, kill_session, start_time
 from tfscale.agent.supervision.output_log import BackgroundLog, OutputLog
 from tfscale.agent.supervision.state_file import StateFile
@@ -156,7 +156,7 @@ class Shim:
         while ended not in self._wait():
             pass
         # The zombie keeps its process group's number from being used again until the rest of the group is gone.
-        self._kill(signal.SIGKILL)
+        give_group(self._task_pid, signal.SIGKILL)
         kill_session(self._state["shim_pid"], self._state["shim_started"])
         for fd in streams:
             self._drain(logs[fd], fd)
@@ -204,7 +204,7 @@ class Shim:
             if key.data is not None:
                 key.data(key.fd)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            self._kill(signal.SIGKILL)
+            give_group(self._task_pid, signal.SIGKILL)
             self._kill_at = None
         return {key.fileobj for key, _ in ready}
 
@@ -232,16 +232,12 @@ class Shim:
         for number in {signal.SIGTERM, KILL_NOW}.intersection(os.read(fd, 256)):
             self._change(requested=True)
             if number == KILL_NOW:
-                self._kill(signal.SIGKILL)
+                give_group(self._task_pid, signal.SIGKILL)
             elif self._kill_at is None:
-                self._kill(signal.SIGTERM)
+                give_group(self._task_pid, signal.SIGTERM)
                 if is_stopped(self._task_pid):  # it gets SIGTERM only once it continues
-                    self._kill(signal.SIGCONT)
+                    give_group(self._task_pid, signal.SIGCONT)
                 self._kill_at = time.monotonic() + self._options["grace"]
-
-    def _kill(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._task_pid, number)
 
     def _finish(self, status: int) -> int:
         code, number = (status, None) if status >= 0 else (None, -status)
