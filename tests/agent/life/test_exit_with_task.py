@@ -51,6 +51,16 @@ async def test_it_leaves_with_the_status_of_the_task(settings_of: Settings, prog
     assert await status_of(settings_of(W0, command=tuple(program), exit_with_task=True)) == status
 
 
+async def test_it_leaves_when_somebody_asks_the_shim_to_end_the_task(settings_of: Settings) -> None:
+    settings = settings_of(W0, exit_with_task=True)
+    async with agent(settings) as running, asyncio.timeout(10):
+        await runs(settings)
+        state = read_state(settings.files.shim_state)
+        assert state is not None
+        os.kill(state.shim_pid, signal.SIGTERM)
+        assert await asyncio.shield(running) == TERMINATED
+
+
 async def test_it_leaves_when_the_task_is_lost(settings_of: Settings) -> None:
     settings = settings_of(W0, exit_with_task=True)
     async with agent(settings) as running, asyncio.timeout(10):

@@ -372,9 +372,10 @@ async def test_an_end_that_nobody_asked_for_quotes_no_reason_of_the_start(spec: 
     assert (await supervisor.ended()).reason == ""
 
 
-async def test_an_end_that_another_program_asked_for_quotes_no_reason_of_the_start(spec: TaskSpec) -> None:
+async def test_an_end_that_another_program_asked_for_is_told_so(spec: TaskSpec) -> None:
     supervisor = Supervisor(spec, History())
     await supervisor.start(launch())
     os.kill(shim_pid(spec), signal.SIGTERM)
     status = await supervisor.ended()
-    assert status.exit is not None and status.exit.requested and status.reason == ""
+    assert status.exit is not None and status.exit.requested
+    assert status.reason == "SIGTERM was sent to its shim"

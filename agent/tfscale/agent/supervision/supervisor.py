@@ -73,7 +73,7 @@ class Supervisor:
         self._pidfd: int | None = None
         self._received = b""
         self._request: tuple[int, str] | None = None
-        """Signal and reason of the newest request to end the task."""
+        """Signal and reason of the newest request to end the task, by this agent or by one before it."""
         self._polling: asyncio.Task[None] | None = None
         self._concluding: asyncio.Task[None] | None = None
         self._is_shim_stopped = False
@@ -85,6 +85,8 @@ class Supervisor:
         """Newest signal that was passed on and may end the task, and its Unix time."""
         self._early_signals: list[int] = []
         """Signals for a task whose process does not exist yet."""
+        self.is_ended_by_others = False
+        """True where no agent has asked the task to end, but somebody who sent SIGTERM to its shim."""
         self.answered: int | None = None
         """Passed signal that the task has ended for: within the grace period after it."""
         self._changed = asyncio.Event()
@@ -174,6 +176,8 @@ class Supervisor:
         self._begin(
             state.generation, state.attempt, Reason("adopted: the task outlived its agent", state.restarted_for)
         )
+        if state.requested:
+            self._request = (signal.SIGTERM, "")
         self._watch_process(state.shim_pid)
         self._apply(state)
         if self._status.state is TaskState.STARTING:
@@ -316,7 +320,7 @@ class Supervisor:
         )
 
     def _begin(self, generation: int, attempt: int, reason: Reason) -> None:
-        self._request, self.is_end_unknown = None, False
+        self._request, self.is_end_unknown, self.is_ended_by_others = None, False, False
         self._passed, self.answered, self._early_signals = None, None, []
         status = TaskStatus(TaskState.STARTING, generation, attempt, reason=reason.text)
         self._become(replace(status, restarted_for=reason.restarted_for))
@@ -376,6 +380,7 @@ class Supervisor:
         """Take over the shim's last state; without a state the task is lost."""
         state = await self._final_state()
         if state is not None and state.ended is not None:
+            self.is_ended_by_others = state.requested and self._request is None
             self._become(await self._exited(state))
         else:
             await self._lose(words)
@@ -433,6 +438,8 @@ class Supervisor:
     def _why_asked(self, is_request: bool, is_answer: bool) -> str:
         if is_answer and self.answered is not None:
             return f"{signal_name(self.answered)} was sent to its agent"
+        if self.is_ended_by_others:
+            return "SIGTERM was sent to its shim"
         return self._asked_because if is_request else ""
 
     async def _lose(self, words: str = "") -> None:
