@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -58,6 +59,17 @@ def test_stdout_and_stderr_keep_their_order_where_they_go_to_the_same_place(star
     program = "import os\nfor n in range(2000): os.write(1 + n % 2, b'%d\\n' % n)"
     output, _ = start(program, stderr=subprocess.STDOUT).communicate()
     assert output.partition(b"shows it\n")[2].split() == [b"%d" % n for n in range(2000)]
+
+
+def test_an_agent_whose_stdout_nobody_reads_ends_when_asked_and_counts_what_was_lost(start: Start) -> None:
+    agent = start("import time; print('x' * 999_999, flush=True); time.sleep(60)")
+    assert agent.stdout is not None
+    select.select([agent.stdout], [], [], 20)
+    agent.terminate()
+    assert agent.wait(10) == -signal.SIGTERM
+    output, errors = agent.communicate()
+    lost = 1_000_000 - len(output)
+    assert lost and f"nobody reads stdout: the task's last {lost} bytes there are in ".encode() in errors
 
 
 def test_a_line_like_those_that_the_shim_adds_to_its_log_is_the_programs(start: Start) -> None:

@@ -39,6 +39,13 @@ def newer_log(path: Path, file: BinaryIO | None) -> NewerLog | None:
     return NewerLog(newer, is_gap=number is None)
 
 
+def bytes_after(path: Path, file: BinaryIO | None) -> int:
+    """Return how many bytes of a log come after those that were read from this file of it."""
+    rotations = None if file is None else _rotations(path, file)
+    newer = sum(_rotated(path, number).stat().st_size for number in _numbers(path) if number < (rotations or 0))
+    return newer + (0 if file is None else os.fstat(file.fileno()).st_size - file.tell())
+
+
 def _is_replaced(path: Path, file: BinaryIO | None) -> bool:
     try:
         newest = path.stat()

@@ -9,10 +9,11 @@ import os
 import select
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
+from tfscale.agent.on_demand.rotated_logs import bytes_after, newer_log, open_log
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
 
@@ -20,7 +21,11 @@ _logger = logging.getLogger(__name__)
 _POLL = 0.1
 """Seconds between two looks at a log that does not grow."""
 _CHUNK = 1 << 16
-"""Bytes of one copy."""
+"""Bytes of one read."""
+_PIECE = select.PIPE_BUF
+"""Bytes of one write, which a pipe takes as a whole or not at all: so it is known how many were not taken."""
+_FAREWELL = 1.0
+"""Seconds that the end of an agent waits for readers of its task's output, where somebody has asked for that end."""
 
 
 def goes_together() -> bool:
@@ -32,8 +37,8 @@ def goes_together() -> bool:
 def shown_output(settings: AgentSettings) -> Iterator[None]:
     """Copy the task's output to stdout and stderr in this block, if the settings ask for it.
 
-    A thread copies each, so that a terminal that is stopped (ctrl-S) stops neither the agent nor the task. The block's
-    end waits for the reader of both, as the task itself would.
+    A thread copies each, so that a terminal that is stopped (ctrl-S) stops neither the agent nor the task. After a task
+    that has ended by itself the block's end waits for the reader of both, as the task itself would.
     """
     if not settings.show_output:
         yield
@@ -46,13 +51,15 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
     try:
         yield
     finally:
+        state = read_state(files.shim_state)
+        has_ended = state is not None and state.ended is not None
+        deadline = time.monotonic() + _FAREWELL
         for copy in copies:
             copy.ending.set()
         for copy in copies:
-            copy.thread.join()
-        # A task that goes on without this agent is shown by the next one.
-        if (state := read_state(files.shim_state)) is not None and state.ended is not None:
-            for copy in copies:
+            by_itself = state is not None and has_ended and not state.requested
+            copy.end(None if by_itself else max(0.0, deadline - time.monotonic()))
+            if has_ended:  # else the next agent shows it
                 copy.remove()
 
 
@@ -67,6 +74,8 @@ class _Copy:
         self._number = getattr(sys, stream).fileno()
         self._shown, self._log = shown, log
         self._has_gap = False
+        self._waiting = 0
+        """Bytes that were read, and not taken by the stream yet."""
         self._file = open_log(shown)
         if self._file is not None:
             self._file.seek(0, os.SEEK_END)
@@ -84,6 +93,13 @@ class _Copy:
             is_left = isinstance(error, BrokenPipeError)
             why = f"nobody reads {self._stream} any more" if is_left else f"{self._stream}: {error.strerror}"
             _logger.warning("%s: the task goes on, and its output is in %s", why, self._log)
+
+    def end(self, patience: float | None) -> None:
+        """Wait until all is shown, or for `patience` seconds; then tell how much was not."""
+        self.thread.join(patience)
+        if self.thread.is_alive():
+            lost = self._waiting + bytes_after(self._shown, self._file)
+            _logger.warning("nobody reads %s: the task's last %d bytes there are in %s", self._stream, lost, self._log)
 
     def remove(self) -> None:
         """Remove the files: all of them is in the task's log, too."""
@@ -109,9 +125,11 @@ class _Copy:
 
     def _write(self, data: bytes) -> None:
         """Write all bytes to a stream, which another program may have made non-blocking. Raises OSError."""
+        self._waiting = len(data)
         while data:
             try:
-                data = data[os.write(self._number, data) :]
+                data = data[os.write(self._number, data[:_PIECE]) :]
+                self._waiting = len(data)
             except BlockingIOError:
                 # Not select(): it refuses numbers above 1023, which an agent with many connections has.
                 poll = select.poll()
