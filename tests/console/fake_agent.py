@@ -19,7 +19,6 @@ import grpc
 import grpc.aio
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.cluster.task_identity import fingerprint_of
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 from tfscale.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
@@ -306,7 +305,7 @@ class FakeAgent(AgentServicer):
             generation=self.cluster.generation,
             started=self.started,
             pid=1000 + self.task.index,
-            fingerprint=fingerprint_of(self.cluster.spec),
+            fingerprint=self.cluster.spec.fingerprint,
         )
 
     async def Restart(

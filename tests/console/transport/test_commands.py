@@ -7,7 +7,6 @@ from fake_agent import FakeCluster
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.cluster.task_identity import fingerprint_of
 from tfscale.core.records.task_status import Stage
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
@@ -67,4 +66,4 @@ async def test_each_command_names_whom_it_is_for() -> None:
             pass
         await channels.close()
         names = [(each.to.run, each.to.task, each.to.fingerprint) for each in cluster.agents[FIRST].requests]
-    assert names == [(run, "worker:0", fingerprint_of(cluster.spec)) for run in ("", "digits")]
+    assert names == [(run, "worker:0", cluster.spec.fingerprint) for run in ("", "digits")]

@@ -11,14 +11,14 @@ import pytest
 from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster
-from tfscale.core.cluster.task_identity import ALONE, TaskIdentity, fingerprint_of
+from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
 
 WORKERS = ["10.0.0.1:2222", "10.0.0.2:2222"]
 OWN = TaskIdentity("digits", "worker:1", "3f2a91c0")
 
 
 def fingerprint(cluster: dict[str, list[str]], **more: Any) -> str:
-    return fingerprint_of(parse_cluster({"cluster": cluster, **more}, name="t", where="t", base=Path()))
+    return parse_cluster({"cluster": cluster, **more}, name="t", where="t", base=Path()).fingerprint
 
 
 def test_clusters_of_the_same_tasks_have_one_fingerprint() -> None:
@@ -36,11 +36,11 @@ def test_a_cluster_is_the_same_in_tf_config_and_as_an_agent_describes_it() -> No
     document = {"cluster": {"worker": WORKERS}, "task": {"type": "evaluator", "index": 0}}
     spec, _ = cluster_from_environment({"TF_CONFIG": json.dumps(document)})
     described = parse_cluster(json.loads(spec.to_json()), name="t", where="t", base=Path())
-    assert fingerprint({"worker": WORKERS}) == fingerprint_of(spec) == fingerprint_of(described)
+    assert fingerprint({"worker": WORKERS}) == spec.fingerprint == described.fingerprint
 
 
 def test_a_task_that_belongs_to_no_cluster_says_so() -> None:
-    assert fingerprint_of(lone_cluster("train")) == ALONE
+    assert lone_cluster("train").fingerprint == "alone"
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,9 @@ def test_what_a_request_does_not_name_is_not_compared() -> None:
     assert OWN.why_not(TaskIdentity()) is None
     assert OWN.why_not(TaskIdentity(task="worker:1", fingerprint="3f2a91c0")) is None
     assert OWN.why_not(OWN) is None
+
+
+def test_the_fingerprint_of_a_large_cluster_is_computed_once() -> None:
+    """An agent has an identity for each of its peers: 5 s of CPU at the start in a cluster of 1,000."""
+    spec = parse_cluster({"cluster": {"worker": WORKERS}}, name="t", where="t", base=Path())
+    assert len({id(identity_of(spec, "r", task).fingerprint) for task in spec.tasks}) == 1

@@ -13,7 +13,7 @@ from tfscale.agent.placement.seat import SeatReport
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 from tfscale.core.cluster.security import ChannelOpener
-from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
+from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records.task_status import Reason
 from tfscale.v1 import placement_pb2, placement_pb2_grpc
 
@@ -32,7 +32,7 @@ class SeatPeer:
 
     def __init__(self, spec: ClusterSpec, run: str, seat: Address, opener: ChannelOpener) -> None:
         self._spec, self._seat, self._opener = spec, seat, opener
-        self._to = wire.identity_message(TaskIdentity(run, "", fingerprint_of(spec)))
+        self._to = wire.identity_message(TaskIdentity(run, "", spec.fingerprint))
 
     async def ask(self, patience: float = QUICK) -> SeatReport | None:
         """Return the agent's report, None without an answer in `patience` seconds."""

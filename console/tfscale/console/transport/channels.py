@@ -20,7 +20,7 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement, seats_of
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
-from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
+from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.errors import TfscaleError
 from tfscale.core.text import printable
 from tfscale.v1 import agent_pb2
@@ -69,7 +69,7 @@ class Channels:
         """Placement that an agent has told last, as JSON: most tell the same."""
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
-        self._fingerprint = fingerprint_of(spec)
+        self._fingerprint = spec.fingerprint
         window = ("grpc.http2.lookahead_bytes", _window(len(spec.agents)))
         self._opener = channel_opener(spec, insecure, (*_OPTIONS, window))
         if (own := self._opener.certificates) is not None and own.facts.ends_soon(time.time()):

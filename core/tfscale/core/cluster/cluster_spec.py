@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import itertools
 import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
-from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
 from tfscale.core.errors import UsageError
 
 DEFAULT_AGENT_PORT = 7070
@@ -50,7 +52,9 @@ class Address:
 NOWHERE = Address("127.0.0.1", 0)
 """Address of a task that belongs to no cluster."""
 ALONE_NAME = "alone"
-"""Value of `cluster` in the document of a task without a cluster."""
+"""Value of `cluster` in the document of a task without a cluster, and its fingerprint."""
+_DIGITS = 8
+"""Digits of a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,12 @@ class Tls:
     """False where every certificate of the authority gives every right."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterSpec:
-    """All tasks of a cluster; `tasks` is ordered: chief, workers, ps, evaluator, tf.data service."""
+    """All tasks of a cluster; `tasks` is ordered: chief, workers, ps, evaluator, tf.data service.
+
+    What takes a look at all tasks is kept: an agent asks for it once for each of its peers.
+    """
 
     name: str
     """Name of the run in state folders and recordings; by default the stem of the file."""
@@ -96,10 +103,23 @@ class ClusterSpec:
         """The task whose agent issues generations: the chief, else worker 0, else the first."""
         return next(iter(self.tasks))
 
-    @property
+    @cached_property
     def is_alone(self) -> bool:
         """True for a single task outside of any cluster: tfscale leaves its program's TF_CONFIG alone."""
         return NOWHERE in self.tasks.values()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """8 hexadecimal digits that are the same for two specs whose tasks have the same addresses, or `alone`.
+
+        Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do
+        addresses of agents, which a console may reach through a tunnel, nor the host on which a task sits now.
+        """
+        if self.is_alone:
+            return ALONE_NAME
+        training = [task for task in self.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]
+        tasks = [f"{task}={self.tasks[task]}" for task in sorted(training or self.tasks)]
+        return hashlib.sha256("\n".join(tasks).encode()).hexdigest()[:_DIGITS]
 
     @property
     def data_service(self) -> Address | None:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.cluster.task_identity import fingerprint_of
 
 
 def state_folder(state_dir: Path, run: str, spec: ClusterSpec) -> Path:
     """Return the folder of a run below the folder of all runs: two clusters of one name have two folders."""
-    return state_dir / (run if spec.is_alone else f"{run}-{fingerprint_of(spec)}")
+    return state_dir / (run if spec.is_alone else f"{run}-{spec.fingerprint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,11 @@ another file than its lead. Each agent compares the names of a request with its 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.placement.placement import file_spec
-from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
+from tfscale.core.cluster.task import Task
 
-ALONE = "alone"
-"""Fingerprint of a task that belongs to no cluster."""
-_DIGITS = 8
 _MOST_SHOWN = 60
 """Characters of a name in an error, which may come from another host and be long."""
 
@@ -49,21 +44,7 @@ _REMEDIES = {
 
 
 def identity_of(spec: ClusterSpec, run: str, task: Task) -> TaskIdentity:
-    return TaskIdentity(run, str(task), fingerprint_of(spec))
-
-
-def fingerprint_of(spec: ClusterSpec) -> str:
-    """Return 8 hexadecimal digits that are the same for two specs whose tasks have the same addresses.
-
-    Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
-    agents, which a console may reach through a tunnel, nor the host on which a task sits now.
-    """
-    spec = file_spec(spec)
-    if spec.is_alone:
-        return ALONE
-    training = [task for task in spec.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]
-    tasks = [f"{task}={spec.tasks[task]}" for task in sorted(training or spec.tasks)]
-    return hashlib.sha256("\n".join(tasks).encode()).hexdigest()[:_DIGITS]
+    return TaskIdentity(run, str(task), spec.fingerprint)
 
 
 def _shown(name: str) -> str:

@@ -19,7 +19,6 @@ from tfscale.core.cluster.placement.placement import (
     placed_spec,
 )
 from tfscale.core.cluster.task import Task
-from tfscale.core.cluster.task_identity import fingerprint_of
 from tfscale.core.cluster.tf_config import tf_config
 
 WORKERS = ["a:2222", "b:2222", "c:2222"]
@@ -50,7 +49,7 @@ def test_a_vacant_worker_is_no_task() -> None:
 
 def test_the_fingerprint_and_the_file_stay_as_they_are_wherever_tasks_sit() -> None:
     spec = placed_spec(cluster(), placement(worker_0="a", worker_1="c"))
-    assert fingerprint_of(spec) == fingerprint_of(cluster())
+    assert spec.fingerprint == cluster().fingerprint
     assert spec.to_json() == cluster().to_json()
     again = placed_spec(spec, placement(worker_0="a", worker_1="b", worker_2="d"))
     assert (file_spec(again), placed_in(again)) == (cluster(), 5)

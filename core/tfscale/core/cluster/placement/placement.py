@@ -62,7 +62,7 @@ def may_move(spec: ClusterSpec) -> bool:
     return bool(spec.spares) or (spec.recovery is not None and spec.recovery.min_workers is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlacedCluster(ClusterSpec):
     """Cluster with its tasks at the agents of a placement."""
 
@@ -73,6 +73,11 @@ class PlacedCluster(ClusterSpec):
     def to_json(self) -> str:
         """Return the JSON form of the cluster's file, without the placement."""
         return self.file.to_json()
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the cluster's file."""
+        return self.file.fingerprint
 
 
 def file_spec(spec: ClusterSpec) -> ClusterSpec:
