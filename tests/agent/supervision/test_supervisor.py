@@ -146,6 +146,19 @@ async def test_a_main_process_in_another_group_is_asked_to_end_and_killed(
     assert status.exit.signal == (None if code else signal.SIGKILL)
 
 
+async def test_a_second_task_at_one_address_of_a_host_is_refused(spec: TaskSpec, tmp_path: Path) -> None:
+    """A renamed cluster file leads there, or another `--state-dir`, after the first agent was killed."""
+    spec = replace(spec, address="192.0.2.1:2222")
+    first = Supervisor(spec, History())
+    other = Supervisor(replace(spec, state=tmp_path / "other.json", lock=tmp_path / "other"), History())
+    await first.start(launch())
+    with pytest.raises(SupervisionError, match=f"192.0.2.1:2222 runs on this host .*: kill {shim_pid(spec)}$"):
+        await other.start(launch())
+    await first.stop("asked")
+    assert (await other.start(launch())).state is TaskState.RUNNING
+    await other.stop("asked")
+
+
 async def test_a_process_that_has_left_the_session_is_not_followed(spec: TaskSpec, tmp_path: Path) -> None:
     program = f"setsid sleep 61 & echo $! > {tmp_path}/child; sleep 0.3"
     supervisor = Supervisor(replace(spec, command=("sh", "-c", program)), History())

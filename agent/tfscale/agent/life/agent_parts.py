@@ -156,6 +156,7 @@ def task_spec(settings: AgentSettings) -> TaskSpec:
         log=files.log,
         shown=files.shown if settings.show_output else None,
         shown_errors=files.shown_errors if settings.show_output and not goes_together() else None,
+        address="" if settings.cluster.is_alone else str(settings.cluster.tasks[settings.task]),
         # A terminal's lines come to the group in its foreground, which the task is not.
         reads_stdin=settings.cluster.is_alone and settings.exit_with_task and not os.isatty(0),
         **{name: getattr(settings, name) for name in named},

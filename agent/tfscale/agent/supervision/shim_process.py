@@ -45,6 +45,8 @@ class TaskSpec:
     """Second log of stderr; None where it goes where stdout goes, and in their common order."""
     reads_stdin: bool = False
     """True where the task's stdin is the agent's."""
+    address: str = ""
+    """Address of the task in its cluster, at which only one task of this host may run; empty where it has none."""
 
     @property
     def folder(self) -> str:
@@ -65,12 +67,12 @@ class Launch:
 class ShimProcess:
     """Shim that this agent has started."""
 
-    def __init__(self, spec: TaskSpec, launch: Launch, writer: int, lock: int) -> None:
-        """Start the shim; `writer` is the pipe for its states, `lock` the locked file. Raises OSError."""
+    def __init__(self, spec: TaskSpec, launch: Launch, writer: int, locks: Sequence[int]) -> None:
+        """Start the shim; `writer` is the pipe for its states, `locks` it has open until its end. Raises OSError."""
         # Neither is a file on a disk: one that hangs delays no start, and options may be as long as a command is.
         options, self._errors = os.memfd_create("options"), os.memfd_create("errors")
         stdin = os.dup(0) if spec.reads_stdin else None
-        given = [writer, lock] + ([] if stdin is None else [stdin])
+        given = [writer, *locks] + ([] if stdin is None else [stdin])
         try:
             with os.fdopen(options, "w", closefd=False) as file:
                 json.dump(_options(spec, launch, writer) | {"stdin": stdin}, file, default=str)

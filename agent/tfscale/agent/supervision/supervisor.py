@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -16,7 +17,7 @@ import shlex
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tfscale.agent.on_demand.task_log import last_lines
 from tfscale.agent.private_file import open_private
 from tfscale.agent.process import sessions
 from tfscale.agent.process.passed_signals import give, may_end
+from tfscale.agent.supervision.claimed_address import claim, holder
 from tfscale.agent.supervision.shim import KILL_NOW
 from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec, other_command, shown_command
 from tfscale.agent.supervision.shim_state import ShimState, read_state
@@ -125,20 +127,46 @@ class Supervisor:
         lock = await self._files.call(lambda: _try_lock(self._spec.lock), _unlock)
         if lock is None:
             raise SupervisionError(f"another shim holds {self._spec.lock}: end the process that has it open")
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            self._process = ShimProcess(self._spec, launch, writer, lock)
-        except OSError as error:
-            os.close(reader)
-            raise SupervisionError(f"the shim cannot be started: {error}") from error
+            with self._claimed() as claimed:
+                self._process, reader = self._begun(launch, [lock, *claimed])
         finally:
-            os.close(writer)
             os.close(lock)
         self._state, self._is_shim_stopped = None, False
         self._begin(launch.generation, launch.attempt, launch.reason)
         self._watch_pipe(reader)
         self._watch_process(self._process.pid)
         return await self.started()
+
+    def _begun(self, launch: Launch, locks: Sequence[int]) -> tuple[ShimProcess, int]:
+        """Start the shim, and return it with the pipe that has its states. Raises SupervisionError."""
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return ShimProcess(self._spec, launch, writer, locks), reader
+        except OSError as error:
+            os.close(reader)
+            raise SupervisionError(f"the shim cannot be started: {error}") from error
+        finally:
+            os.close(writer)
+
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[list[int]]:
+        """Yield the claim on the task's address, if it has one. Raises SupervisionError where another shim has it."""
+        address = self._spec.address
+        if not address:
+            yield []
+            return
+        try:
+            held = claim(address)
+        except OSError as error:
+            other = holder(address) if error.errno == errno.EADDRINUSE else None
+            who = "" if other is None else f": kill {other}"
+            raise SupervisionError(
+                f"a task at {address} runs on this host already, of another run or with its state in another folder: "
+                f"end it first{who}"
+            ) from None
+        with held:
+            yield [held.fileno()]
 
     async def adopt(self, generation: int, attempt: int, any_command: bool = False) -> TaskStatus:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
