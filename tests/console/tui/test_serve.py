@@ -94,6 +94,20 @@ async def test_a_page_draws_the_console_and_obeys_its_keys(served: Served) -> No
             await drawn(websocket, "worker:2")
 
 
+async def test_a_page_of_a_billion_columns_takes_no_memory(served: Served) -> None:
+    async with browser() as session:
+        async with session.get(served.url):
+            pass
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(f"ws://{served.address}/ws?width=999999999&height=40")
+        assert caught.value.status == 400
+        async with session.ws_connect(f"ws://{served.address}/ws?width=120&height=40") as websocket:
+            await drawn(websocket, "worker:2")
+            await websocket.send_str(json.dumps(["resize", {"width": 999_999_999, "height": 24}]))
+            await websocket.send_str(json.dumps(["stdin", "?"]))
+            await drawn(websocket, "Keys here")
+
+
 async def test_without_the_token_nothing_is_shown(served: Served) -> None:
     address, other = served.address, served.url[:-1] + ("A" if served.url[-1] != "A" else "B")
     async with browser() as session:

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiohttp import web
-from textual_serve.server import Server
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import TfscaleError
 from yarl import URL
@@ -25,6 +26,8 @@ _POLICY = (
     "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
 )
 """Content security policy: the page loads nothing from other servers, and no other page may embed it."""
+_MOST_CELLS = 1000
+"""Most columns and rows of a page: a screen of more is no browser's, and each cell takes memory."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -60,6 +63,15 @@ class ConsoleServer(Server):
         self.public_url = f"{request.scheme}://{request.host}"
         return await super().handle_index(request)
 
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        resize = app_service.set_terminal_size
+
+        async def resize_within(width: int, height: int) -> None:
+            await resize(min(width, _MOST_CELLS), min(height, _MOST_CELLS))
+
+        app_service.set_terminal_size = resize_within  # type: ignore[method-assign]
+        await super()._process_messages(websocket, app_service)
+
     def _guard(self) -> Any:
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -69,6 +81,8 @@ class ConsoleServer(Server):
                 return self._welcomed(request)
             if not self._is_equal(self._cookie, request.cookies.get(self._cookie_name, "")):
                 raise web.HTTPForbidden(text="no token: open the page by the URL that the console printed, as it is\n")
+            if any(to_int(request.query.get(side, ""), 1) > _MOST_CELLS for side in ("width", "height")):
+                raise web.HTTPBadRequest(text=f"a page has at most {_MOST_CELLS} columns and rows\n")
             response = await handler(request)
             if not response.prepared:
                 response.headers["Content-Security-Policy"] = _POLICY
