@@ -43,7 +43,9 @@ _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
 _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
 """State of a task whose state this version does not know: it lives and does not run, so nothing is started over it."""
-_NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
+_MOST_TEXT = 2000
+"""Characters of a text of a probe: frames repeat it each second, and many stand in a message to a console."""
+_OF_PROBE = Caution(lambda text: text[:_MOST_TEXT], newer={ProfileStage: ProfileStage.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def steady_time() -> float:
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
     """Return the report in these bytes and its steps. Raises WireError."""
     message = parsed(report_pb2.TaskReport, data)
-    return record_of(ProbeReport, message, _NEWER_PROBE), [_steps(batch) for batch in message.steps]
+    return record_of(ProbeReport, message, _OF_PROBE), [_steps(batch) for batch in message.steps]
 
 
 def _steps(batch: telemetry_pb2.StepBatch) -> EncodedSteps:
