@@ -52,7 +52,9 @@ async def refusal(path: Path, *messages: report_pb2.TaskReport) -> str:
 
 
 async def test_texts_of_megabytes_are_cut_as_they_come(path: Path) -> None:
-    probe = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING, message="m" * 2_000_000, warnings=["w" * 2_000_000])
+    probe = telemetry_pb2.ProbeStatus(
+        state=telemetry_pb2.PROBE_STATE_MEASURING, message="m" * 2_000_000, warnings=["w" * 2_000_000]
+    )
     async with served(path) as reports:
         await said(path, hello(), report_pb2.TaskReport(probe=probe))
         assert reports.probe is not None

@@ -145,3 +145,16 @@ def test_a_peer_is_named_by_its_address(peer: str, address: tuple[str, int] | No
     found = find_clue([f"E0000 Collective ops is aborted by: failed to connect to all addresses; {peer}: refused"])
     assert found is not None
     assert found.address == address
+
+
+def test_bars_of_megabytes_hide_no_exception_and_take_no_minute() -> None:
+    bar = "\b" * 60 + "12/100 [==>...........] - loss: 0.1"
+    log = [bar * 10_000] * 300 + [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3',
+        "ValueError: no data",
+    ]
+    words = last_words(log, 1)
+    assert words[-1] == "ValueError: no data" and max(map(len, words)) <= 300
+    explained = last_words([f"{bar * 10_000}tfscale: cannot run: give it data"], 1)
+    assert explained[-1] == "tfscale: cannot run: give it data"

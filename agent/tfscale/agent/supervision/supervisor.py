@@ -432,8 +432,10 @@ class Supervisor:
 
     async def _last_words(self, state: ShimState) -> tuple[str, ...]:
         try:
-            lines = await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES))
-            return last_words(lines, state.code, state.signal)
+            # Both in the thread: 400 long lines take a second, in which the agent answers others.
+            return await self._files.call(
+                lambda: last_words(last_lines(self._spec.log, _LAST_LINES), state.code, state.signal)
+            )
         except DiskHangs as error:
             _logger.warning("its log cannot be read: %s", error)
             return ()

@@ -34,6 +34,8 @@ _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
 _FROM_WITHIN = frozenset({signal.SIGINT, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 """Signals that may end a process after an exception: Python's own interrupt, and faults while TensorFlow goes down."""
 _ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
+_MOST_OF_LINE = 1000
+"""Characters of each end of a line that are searched: each takes some microseconds, and an agent has other work."""
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
 
@@ -113,7 +115,7 @@ def last_words(
     lines: Sequence[str], code: int | None = None, ended_by: int | None = None, most: int = 8
 ) -> tuple[str, ...]:
     """Return the end of the last start's log: at most `most` lines, shortened, in which the clue is found again."""
-    own = [STYLE.sub("", line) for line in _apart(_of_last_start(lines))]
+    own = [STYLE.sub("", line) for line in _apart([_ends(line) for line in _of_last_start(lines)])]
     clue = find_clue(own, code, ended_by)
     told = [line for line in own if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else LONGEST] for line in told[-most:]]
@@ -122,6 +124,11 @@ def last_words(
     if uncaught_exception(own, not _may_write_on(code, ended_by)) == clue.line:
         return (*_before_traceback(told)[2 - most :], HEADER, clue.line)
     return (clue.line, *end[1 - most :])
+
+
+def _ends(line: str) -> str:
+    """Return a line, of a longer one its begin and its end: a bar that is drawn anew is one line of megabytes."""
+    return line if len(line) <= 2 * _MOST_OF_LINE else f"{line[:_MOST_OF_LINE]} ... {line[-_MOST_OF_LINE:]}"
 
 
 def _before_traceback(lines: Sequence[str]) -> list[str]:
