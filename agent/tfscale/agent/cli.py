@@ -67,13 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(sentence)
             return 0
         agents = with_gpus(read_settings(words, os.environ), os.environ)
-        open_files.allow_many(len(agents))
     except TfscaleError as error:
         _say(str(error))
         return error.exit_status
     if os.getpid() == 1:
         process_one.go_on_as_child()
         agents = tuple(replace(each, ends_container=True) for each in agents)
+    open_files.allow_many()
     first = agents[0]
     names = ",".join(map(host_agents.name_of, agents))
     log = OwnLog(sys.stderr)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import fakes
 import pytest
-import zstandard
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import (
     CommandProgressed,
@@ -20,14 +18,12 @@ from tfscale.console.engine.events import (
     PolicyTold,
     SecondPassed,
 )
-from tfscale.console.recording.recording_reader import HEAD, OPEN, SIGNATURE, Recording, RecordingError, block_of
+from tfscale.console.recording.recording_reader import SIGNATURE, Recording, RecordingError
 from tfscale.console.recording.recording_writer import CHAPTER
 from tfscale.console.sources.simulation.simulated import simulated_spec
-from tfscale.console.wire.entries import Header, encode, encode_header
-from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
 
-SPEC, NOW = fakes.spec(2), fakes.NOW
+SPEC = fakes.spec(2)
 
 
 def of_every_kind() -> list[Event]:
@@ -76,34 +72,6 @@ def test_another_schema_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = record(tmp_path / "a", [SecondPassed(1.0)], SPEC)
     with pytest.raises(RecordingError, match="of schema 7: this tfscale reads up to 1, update it"):
         Recording(path)
-
-
-@pytest.mark.parametrize(
-    ("begun", "cluster", "why"),
-    [(NOW, "{", "not JSON"), (NOW, "[" * 50_000, "not JSON"), (math.nan, SPEC.to_json(), "first block is damaged")],
-)
-def test_a_recording_that_is_made_up_is_one_line(tmp_path: Path, begun: float, cluster: str, why: str) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(SIGNATURE + block_of(HEAD, begun, encode_header(Header(1, "1", begun, cluster))))
-    with pytest.raises(UsageError, match=why):
-        Recording(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (encode([SecondPassed(math.nan)], ""), "an event has no date"),
-        (bytes(65 << 20), "a block of more than 64 MiB"),
-    ],
-    ids=["date", "size"],
-)
-def test_a_block_that_is_made_up_is_damage(tmp_path: Path, content: bytes, why: str) -> None:
-    path = tmp_path / "a"
-    head = block_of(HEAD, NOW, encode_header(Header(1, "1", NOW, SPEC.to_json())))
-    path.write_bytes(SIGNATURE + head + block_of(OPEN, NOW, zstandard.compress(content)))
-    recording = Recording(path)
-    assert list(recording.events()) == []
-    assert recording.damage is not None and why in recording.damage
 
 
 def test_a_thousand_truncations_and_as_many_flips_open_up_to_the_damage(tmp_path: Path) -> None:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import resource
 
-from tfscale.core.errors import UsageError
-
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)
 """Limits of open files at the start of this process: in force, and highest allowed."""
 _MOST = 65_536
 """Limit that suffices; some systems have no limit, and a few programs walk through all possible files."""
 
 
-_LEAST, _AN_AGENT = 32, 32
-"""Open files that a process and each of its agents need at least: one agent was seen to have up to 40."""
-
-
-def allow_many(agents: int) -> None:
-    """Raise this process's limit as far as allowed: the usual 1,024 leaves no file beside many idle connections.
-
-    Raises UsageError where so few are allowed that the agents could not work.
-    """
+def allow_many() -> None:
+    """Raise this process's limit as far as allowed: the usual 1,024 leaves no file beside many idle connections."""
     given, most = GIVEN
-    needed = _LEAST + agents * _AN_AGENT
-    if resource.RLIM_INFINITY != most < needed:
-        raise UsageError(f"the limit of open files is {most} (ulimit -Hn), and {needed} are needed: raise that limit")
     wanted = _MOST if most == resource.RLIM_INFINITY else min(most, _MOST)
     if given != resource.RLIM_INFINITY and given < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -13,6 +13,7 @@ Blocks are only ever appended, two a second, so that a killed console loses half
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import struct
@@ -20,15 +21,14 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import zstandard
 from tfscale.console.engine.events import Event
 from tfscale.console.wire.entries import EntryError, Header, decode, decode_header
-from tfscale.core.cluster.file.cluster_file import read_cluster
+from tfscale.core.cluster.file.cluster_file import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
-from tfscale.core.validation import is_moment
 from tfscale.core.wire.fields import WireError
 
 SUFFIX = ".tfrec"
@@ -38,8 +38,6 @@ _CHECKED = struct.Struct("<4sId")
 HEAD, OPEN, MORE = b"head", b"open", b"more"
 _LARGEST = 1 << 28
 """Bytes of the largest block: a greater length is damage, and would be read into memory."""
-_LARGEST_CONTENT = 1 << 26
-"""Bytes of the largest block's content (chosen): a few KB of zstd may stand for GB, and a block holds half a second."""
 
 
 class RecordingError(UsageError):
@@ -83,7 +81,7 @@ class Recording:
         self.version = header.version
         """Version of the tfscale that recorded."""
         self._cluster = header.cluster
-        self.spec = read_cluster(header.cluster, name="recording", where=str(path))
+        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path())
         self.begin = header.begun
         """Unix seconds on the clock of the console that recorded."""
         self.end = self.begin
@@ -97,13 +95,13 @@ class Recording:
         """Yield the events in the order of their arrival at the console, from the chapter that holds `since`."""
         first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
         begin = self._chapters[max(0, first)][1]
-        content = _Content()
+        stream: Any = None
         for block in self._blocks(begin):
             if block.kind == OPEN:
-                content = _Content()
+                stream = zstandard.ZstdDecompressor().decompressobj()
             try:
-                events = decode(content.of(self._payload(block)), self._cluster)
-            except (EntryError, zstandard.ZstdError, _DamageError) as error:
+                events = decode(stream.decompress(self._payload(block)), self._cluster)
+            except (EntryError, zstandard.ZstdError, _ChecksumError) as error:
                 self._is_damaged(block.begin, str(error))
                 return
             if block.kind == MORE or block.begin == begin + _BLOCK.size:
@@ -114,9 +112,7 @@ class Recording:
         try:
             block = next(self._blocks(len(SIGNATURE)))
             header = decode_header(self._payload(block))
-            if not is_moment(header.begun):
-                raise _DamageError
-        except (StopIteration, WireError, _DamageError):
+        except (StopIteration, WireError, _ChecksumError):
             raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
         if not 1 <= header.schema_version <= SCHEMA_VERSION:
             raise RecordingError(
@@ -139,7 +135,7 @@ class Recording:
                 self._is_damaged(at, "cut off")
                 return
             kind, length, arrival, _ = _BLOCK.unpack_from(self._data, at)
-            if kind not in (HEAD, OPEN, MORE) or length > _LARGEST or not is_moment(arrival):
+            if kind not in (HEAD, OPEN, MORE) or length > _LARGEST:
                 self._is_damaged(at, "no block begins there")
                 return
             if begin + length > len(self._data):
@@ -153,38 +149,15 @@ class Recording:
         checked = _CHECKED.pack(block.kind, len(payload), block.at)
         (expected,) = struct.unpack_from("<I", self._data, block.begin - 4)
         if zlib.crc32(payload, zlib.crc32(checked)) != expected:
-            raise _DamageError("its checksum is wrong")
+            raise _ChecksumError("its checksum is wrong")
         return payload
 
     def _is_damaged(self, at: int, reason: str) -> None:
         self.damage = f"{self.path}: damaged at byte {at} of {len(self._data)} ({reason}): shown as far as that"
 
 
-class _DamageError(ValueError):
+class _ChecksumError(ValueError):
     pass
-
-
-class _Content:
-    """Content of a chapter's blocks, one after the other."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._room = 0
-        self._stream = zstandard.ZstdDecompressor().stream_writer(cast(BinaryIO, self), closefd=False)
-
-    def of(self, payload: bytes) -> bytes:
-        """Return what a block holds. Raises ZstdError and _DamageError."""
-        self._pieces, self._room = [], _LARGEST_CONTENT
-        self._stream.write(payload)
-        return b"".join(self._pieces)
-
-    def write(self, piece: bytes) -> int:
-        """Take a piece that was decompressed."""
-        self._room -= len(piece)
-        if self._room < 0:
-            raise _DamageError(f"a block of more than {_LARGEST_CONTENT >> 20} MiB")
-        self._pieces.append(bytes(piece))
-        return len(piece)
 
 
 def _map(path: Path) -> bytes | mmap.mmap:

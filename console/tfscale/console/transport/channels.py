@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from tfscale.console.transport.readable_channel import readable
 from tfscale.console.wire import calls
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError, day
@@ -113,7 +112,7 @@ class Channels:
             async with self._opener.open(seat) as channel:
                 request = calls.seat_request(to, seat)
                 with contextlib.suppress(grpc.aio.AioRpcError):  # it is not there, or its tasks never move
-                    reply = await PlacementStub(readable(channel)).Seat(request, timeout=_PATIENCE)
+                    reply = await PlacementStub(channel).Seat(request, timeout=_PATIENCE)
                     self.follow(reply.placement)
 
         await asyncio.gather(*map(ask, seats_of(self.spec) if seats is None else seats))
@@ -136,13 +135,13 @@ class Channels:
         self._replace_older()
         if task not in self._stubs:
             self._channels[task] = self._opener.open(self.address(task))
-            self._stubs[task] = AgentStub(readable(self._channels[task]))
+            self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
         """Return the stub of the task's agent for examinations."""
         self.stub(task)
-        return PreflightStub(readable(self._channels[task]))
+        return PreflightStub(self._channels[task])
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""

@@ -13,7 +13,6 @@ from tfscale.console.wire import calls
 from tfscale.core.access.orders import ORDERS, Order
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import printable
-from tfscale.core.validation import is_moment
 
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
@@ -149,8 +148,6 @@ class AgentCommands:
         request = calls.stack_request(self._channels.identity(task))
         async with self._explained("no stack", task):
             reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
-        if not is_moment(reply.at):
-            raise CommandError(f"no stack of {task}: what its agent answered has no date")
         return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
