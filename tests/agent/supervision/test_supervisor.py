@@ -159,6 +159,12 @@ async def test_a_second_task_at_one_address_of_a_host_is_refused(spec: TaskSpec,
     await other.stop("asked")
 
 
+async def test_a_task_whose_hosts_name_is_longer_than_a_sockets_may_be_starts(spec: TaskSpec) -> None:
+    supervisor = Supervisor(replace(spec, address=f"{'worker.' * 30}example:2222"), History())
+    assert (await supervisor.start(launch())).state is TaskState.RUNNING
+    await supervisor.stop("asked")
+
+
 async def test_a_process_that_has_left_the_session_is_not_followed(spec: TaskSpec, tmp_path: Path) -> None:
     program = f"setsid sleep 61 & echo $! > {tmp_path}/child; sleep 0.3"
     supervisor = Supervisor(replace(spec, command=("sh", "-c", program)), History())

@@ -7,17 +7,16 @@ state folder or user another agent has, and also after the folder was removed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import socket
 from pathlib import Path
 
-_NAME = "tfscale-task-{}"
-
 
 def claim(address: str) -> socket.socket:
-    """Return the socket that holds the claim. Raises OSError where another process has it."""
+    """Return the socket that holds the claim. Raises OSError, EADDRINUSE where another process has it."""
     held = socket.socket(socket.AF_UNIX)
     try:
-        held.bind(f"\0{_NAME.format(address)}")
+        held.bind(f"\0{_name(address)}")
     except OSError:
         held.close()
         raise
@@ -26,7 +25,7 @@ def claim(address: str) -> socket.socket:
 
 def holder(address: str) -> int | None:
     """Return the process that holds the claim, None where it is another user's, or has just ended."""
-    name = f"@{_NAME.format(address)}"
+    name = f"@{_name(address)}"
     lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     sockets = {f"socket:[{words[6]}]" for line in lines if (words := line.split())[-1] == name}
     for place in Path("/proc").glob("[0-9]*/fd/*"):
@@ -34,3 +33,8 @@ def holder(address: str) -> int | None:
             if str(place.readlink()) in sockets:
                 return int(place.parts[2])
     return None
+
+
+def _name(address: str) -> str:
+    """Return the name of a claim: a hash, because a socket's may have 107 bytes, and a host's has up to 253."""
+    return f"tfscale-task-{hashlib.sha256(address.encode()).hexdigest()[:16]}"

@@ -53,12 +53,12 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
     finally:
         state = read_state(files.shim_state)
         has_ended = state is not None and state.ended is not None
+        is_waited_for = state is not None and has_ended and not state.requested
         deadline = time.monotonic() + _FAREWELL
         for copy in copies:
             copy.ending.set()
         for copy in copies:
-            by_itself = state is not None and has_ended and not state.requested
-            copy.end(None if by_itself else max(0.0, deadline - time.monotonic()))
+            copy.end(None if is_waited_for else max(0.0, deadline - time.monotonic()))
             if has_ended:  # else the next agent shows it
                 copy.remove()
 

@@ -159,7 +159,9 @@ class Supervisor:
         try:
             held = claim(address)
         except OSError as error:
-            other = holder(address) if error.errno == errno.EADDRINUSE else None
+            if error.errno != errno.EADDRINUSE:
+                raise SupervisionError(f"the shim cannot be started: {error}") from error
+            other = holder(address)
             who = "" if other is None else f": kill {other}"
             raise SupervisionError(
                 f"a task at {address} runs on this host already, of another run or with its state in another folder: "
