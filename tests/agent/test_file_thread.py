@@ -51,3 +51,19 @@ async def test_no_thread_is_left_once_nothing_is_to_do() -> None:
         thread.join(5)
         assert not thread.is_alive()
     assert await asyncio.gather(*(files.call(lambda number=number: number) for number in range(50))) == list(range(50))
+
+
+async def test_what_a_late_call_opened_is_closed() -> None:
+    answers, order = threading.Event(), list[str]()
+    files = FileThread(patience=0.1)
+
+    def open_late() -> None:
+        answers.wait()
+        order.append("opened")
+
+    closed = threading.Event()
+    with pytest.raises(DiskHangs):
+        await files.call(open_late)
+    files.finish(lambda: (order.append("closed"), closed.set()))
+    answers.set()
+    assert closed.wait(5) and order == ["opened", "closed"]

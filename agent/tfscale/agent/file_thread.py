@@ -19,7 +19,8 @@ _PATIENCE = 5.0
 """Seconds for one call; a disk under load takes fractions of a second."""
 
 Result = TypeVar("Result")
-_Call = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[[Any], None]]
+_Awaited = tuple["asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[[Any], None]]
+_Call = tuple[Callable[[], Any], _Awaited | None]
 
 
 class DiskHangs(TfscaleError):
@@ -51,7 +52,7 @@ class FileThread:
             raise DiskHangs(self._why())
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        self._put((function, done, loop, discard))
+        self._put((function, (done, loop, discard)))
         try:
             async with asyncio.timeout(self._patience):
                 return await done
@@ -63,6 +64,13 @@ class FileThread:
             if isinstance(given_up, TimeoutError):
                 raise DiskHangs(self._why()) from None
             raise
+
+    def finish(self, function: Callable[[], object]) -> None:
+        """Carry out a function once all calls before it are, which nobody waits for: it closes what they opened.
+
+        It comes even where the disk answers only after its calls were given up.
+        """
+        self._put((function, None))
 
     def _why(self) -> str:
         return f"the disk has not answered for {self._patience:g} s: look at its mount"
@@ -81,14 +89,16 @@ class FileThread:
 
     def _run(self) -> None:
         while (call := self._next()) is not None:
-            function, done, loop, discard = call
-            if done.cancelled():
+            function, awaited = call
+            if awaited is not None and awaited[0].cancelled():
                 continue
             self._began = time.monotonic()
             outcome = _outcome(function)
             self._began = None
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(_settle, done, discard, *outcome)
+            if awaited is not None:
+                done, loop, discard = awaited
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(_settle, done, discard, *outcome)
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -91,7 +92,9 @@ async def test_following_survives_rotation_and_loses_nothing(log: Path) -> None:
 async def test_a_log_that_comes_later_is_followed(log: Path) -> None:
     chunks = read_log(log, 10, follow=True, files=FileThread())
     assert (await anext(chunks)).lines == ()
-    log.write_text("first\n")
+    whole = log.with_name("whole")
+    whole.write_text("first\n")
+    whole.replace(log)
     async with asyncio.timeout(5):
         chunk = await anext(chunks)
     assert chunk == LogLines(("first",), rotated=False)
@@ -123,3 +126,6 @@ async def test_a_log_on_a_disk_that_hangs_is_one_clear_error(log: Path) -> None:
         with pytest.raises(DiskHangs, match=r"has not answered for 0\.3 s"):
             await all_of(read_log(log, 5, follow=False, files=files))
     log.open("wb").close()
+    closed = threading.Event()
+    files.finish(closed.set)  # and by then its reader has been
+    assert closed.wait(5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from collections import deque
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.file_thread import FileThread
 from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
 from tfscale.core.errors import UsageError
 
@@ -53,8 +52,7 @@ async def read_log(path: Path, tail: int, follow: bool, files: FileThread) -> As
             else:
                 await asyncio.sleep(_POLL)
     finally:
-        with contextlib.suppress(DiskHangs, RuntimeError):
-            await files.call(follower.close)
+        files.finish(follower.close)
 
 
 def last_lines(path: Path, count: int) -> list[str]:
