@@ -176,6 +176,8 @@ class ConsoleApp(App[bool]):
             self._show(waiting)
 
     def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:
+        if not self.is_running:  # its screens lose their parts one by one
+            return
         self._show_note()
         if self._is_paused:
             return

@@ -379,3 +379,16 @@ def test_it_looks_as_before(snap_compare: Any, name: str, size: tuple[int, int])
         await pilot.pause()
 
     assert snap_compare(build(24 if name != "heat" else 300), terminal_size=size, run_before=press)
+
+
+async def test_a_snapshot_that_comes_while_the_console_ends_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = build()
+
+    def come(_: Metrics) -> None:
+        app.snapshot_taken(replace(app._shown, at=app._shown.at + 1))
+
+    monkeypatch.setattr(Metrics, "on_unmount", come, raising=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        before = app._shown.at
+    assert app._shown.at == before
