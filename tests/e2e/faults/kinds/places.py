@@ -28,6 +28,20 @@ def _no_root() -> str:
     return "" if os.geteuid() == 0 else "a small disk needs root"
 
 
+def _in_project(trial: Trial) -> None:
+    (trial.folder / "project").mkdir()
+
+
+def _made_anew(trial: Trial) -> str:
+    (trial.folder / "project").rmdir()
+    refused = _refused(trial, "Restart", "the working folder was removed: make it anew")
+    _in_project(trial)
+    answer = orders.order(trial.spec, "Restart", W0)
+    if not answer.startswith("DONE"):
+        raise Unexpected(f"the restart answered {answer!r} after {refused!r}")
+    return refused
+
+
 def _listener(trial: Trial, port: int) -> socket.socket:
     taken = socket.create_server(("127.0.0.1", port))
     trial.stack.callback(taken.close)
@@ -157,6 +171,7 @@ def _stderr_closed(trial: Trial) -> None:
 
 
 DISK = Setup(before=_mount)
+PROJECT = Setup(before=_in_project, prefix={W0: ("sh", "-c", 'cd {folder}/project && exec "$@"', "sh")})
 FAULTS = (
     Fault(
         "port of task taken",
@@ -216,6 +231,13 @@ FAULTS = (
         "the journal's disk hangs; a restart is ordered",
         KEEPS,
         _hang_journal,
+    ),
+    Fault(
+        "working folder made anew",
+        "the working folder is removed, and a restart is ordered; it is made anew, and one is ordered again",
+        Expectation("the first is refused and stops nothing, the second is carried out", {W0: RUNS}, is_new=(W0,)),
+        _made_anew,
+        PROJECT,
     ),
     Fault(
         "out of memory",
