@@ -24,7 +24,8 @@ PAIR = Setup(workers=2)
 KEEPS = Expectation("it is refused, and nothing is stopped", {W0: RUNS}, (W0,), most_lost=0)
 
 
-def _no_root() -> str:
+def no_root() -> str:
+    """Return why no small disk can be had here, empty where one can."""
     return "" if os.geteuid() == 0 else "a small disk needs root"
 
 
@@ -200,7 +201,7 @@ FAULTS = (
         KEEPS,
         _full_then_restart,
         DISK,
-        missing=_no_root,
+        missing=no_root,
         quick=True,
     ),
     Fault(
@@ -209,7 +210,7 @@ FAULTS = (
         Expectation("its end is told", {W0: "^exited 3"}),
         _full_then_end,
         DISK,
-        missing=_no_root,
+        missing=no_root,
     ),
     Fault(
         "full disk: next agent",
@@ -217,7 +218,7 @@ FAULTS = (
         Expectation("the end is written: the next agent tells it, and starts nothing", {W0: "^exited 3"}),
         _full_then_next_agent,
         DISK,
-        missing=_no_root,
+        missing=no_root,
     ),
     Fault(
         "hanging disk: log",
