@@ -24,12 +24,12 @@ from tfscale.agent.host.launcher import others_unknown
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.own_log import OwnLog
-from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, SETTINGS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.local import open_files
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.security import uses_tls
@@ -47,6 +47,8 @@ _CERTIFICATES = "certificates"
 """First word of the command whose module is imported for it alone."""
 _INTERRUPTED = 130
 """Exit status after ctrl-C while the task does not run, as a shell gives it."""
+_FILES = 32
+"""Open files that a process and each of its agents need at least: one agent was seen to have up to 40."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 """Defaults for a program without a cluster: the agent stands in front of its command, and is as little in the way."""
 
@@ -67,13 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(sentence)
             return 0
         agents = with_gpus(read_settings(words, os.environ), os.environ)
+        open_files.allow(_FILES * (1 + len(agents)))
+        open_files.allow_many()
     except TfscaleError as error:
         _say(str(error))
         return error.exit_status
     if os.getpid() == 1:
         process_one.go_on_as_child()
         agents = tuple(replace(each, ends_container=True) for each in agents)
-    open_files.allow_many()
     first = agents[0]
     names = ",".join(map(host_agents.name_of, agents))
     log = OwnLog(sys.stderr)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tfscale.agent.process.open_files import GIVEN
+from tfscale.core.cluster.local.open_files import GIVEN
 from tfscale.core.records.task_status import Reason
 
 _IMPORT = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim"

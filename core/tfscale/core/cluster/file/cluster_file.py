@@ -65,6 +65,15 @@ def check_run_name(name: object) -> str:
     return name
 
 
+def read_cluster(text: str, *, name: str, where: str) -> ClusterSpec:
+    """Return the spec in the JSON of a cluster file. Raises ClusterError, whose message begins with `where`."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ClusterError(f"{where}: its cluster is not JSON: {error}") from None
+    return parse_cluster(document, name=name, where=where, base=Path())
+
+
 def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
     """Return the spec of a parsed cluster file; relative paths in it start from the folder `base`.
 
