@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from running_agents import W1
+from tfscale.agent.cluster import start_trial
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
-from tfscale.agent.preflight import start_trial
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor

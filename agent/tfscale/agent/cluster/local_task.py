@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
-from tfscale.agent.preflight.start_trial import StartTrial
+from tfscale.agent.cluster.start_trial import StartTrial
 from tfscale.agent.preflight.task_port import port_problem, served_port
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from tfscale.agent.cluster.gang import Overtaken
 from tfscale.agent.cluster.journal import JournalError
+from tfscale.agent.cluster.start_trial import StartTrial
 from tfscale.agent.placement.seat_journal import SeatJournal
-from tfscale.agent.preflight.start_trial import StartTrial
 from tfscale.agent.preflight.task_port import port_problem
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
