@@ -174,11 +174,11 @@ def _settings(
         uses_tls(address, spec, chosen.get("insecure", False))
     return AgentSettings(
         cluster=spec,
-        cluster_file=file,
+        cluster_file=None if file is None else file.absolute(),
         task=task,
         command=command,
         run=chosen.get("run", spec.name),
-        state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
+        state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")).absolute(),
         listen=listen,
         seat=seat if may_move(spec) else None,
         **{name: chosen[name] for name in SETTINGS if name in chosen},

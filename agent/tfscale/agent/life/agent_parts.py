@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
@@ -92,7 +91,7 @@ def build_parts(
     """Build the parts of an agent; nothing is started, and no file but certificates is read. Raises TfscaleError."""
     spec, task = settings.cluster, settings.task
     journal, reports = Journal(settings.files.journal), ProbeReports(task)
-    sampler = Sampler(Path.cwd(), spec, task, process.gpus)
+    sampler = Sampler(settings.working_folder, spec, task, process.gpus)
     supervisor = Supervisor(task_spec(settings), listeners.on_status)
     stack_files, feed = FileThread(), Feed(settings.history)
 
