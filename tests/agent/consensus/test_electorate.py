@@ -1,4 +1,4 @@
-"""Which agents vote."""
+"""Choice of the agents that vote."""
 
 from __future__ import annotations
 

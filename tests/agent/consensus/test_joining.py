@@ -1,4 +1,4 @@
-"""How voters begin, and begin again without their journals."""
+"""Begin of voters, the first one and one without their journals."""
 
 from __future__ import annotations
 

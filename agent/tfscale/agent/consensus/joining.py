@@ -40,7 +40,7 @@ def founders_among(own: Founder, answers: Mapping[str, Answer]) -> tuple[Founder
             return answer.founders
     if len(seen) < len(answers) or any(answer.is_voting for answer in seen.values()):
         return None
-    return (own, *(Founder(name, answer.life) for name, answer in seen.items()))
+    return tuple(sorted([own, *(Founder(name, answer.life) for name, answer in seen.items())]))
 
 
 class Joining:

@@ -60,7 +60,7 @@ class Abstention:
     """Word of a voter that it is new, and does not know yet what was decided."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Founder:
     """Voter that was new when all others were, and the life that its journal had."""
 
