@@ -785,6 +785,7 @@ class FailureReport(_message.Message):
     GLOBAL_STEP_FIELD_NUMBER: _builtins.int
     STILL_FIELD_NUMBER: _builtins.int
     IS_INSIDE_FIELD_NUMBER: _builtins.int
+    UNSTARTED_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """that has failed: "worker:1" """
     checkpoint: _builtins.float
@@ -794,6 +795,8 @@ class FailureReport(_message.Message):
     """seconds without a step; absent where it has ended"""
     is_inside: _builtins.bool
     """of a hang: it waits in a collective"""
+    unstarted: _builtins.float
+    """Seconds for which the command to the status's generation has not started the task; absent where it runs or ended."""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     @_builtins.property
@@ -810,10 +813,11 @@ class FailureReport(_message.Message):
         global_step: _builtins.int | None = ...,
         still: _builtins.float | None = ...,
         is_inside: _builtins.bool = ...,
+        unstarted: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -821,12 +825,16 @@ class FailureReport(_message.Message):
     _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
     _WhichOneofReturnType__still: _TypeAlias = _typing.Literal["still"]  # noqa: Y015
     _WhichOneofArgType__still: _TypeAlias = _typing.Literal["_still", b"_still"]  # noqa: Y015
+    _WhichOneofReturnType__unstarted: _TypeAlias = _typing.Literal["unstarted"]  # noqa: Y015
+    _WhichOneofArgType__unstarted: _TypeAlias = _typing.Literal["_unstarted", b"_unstarted"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__still) -> _WhichOneofReturnType__still | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unstarted) -> _WhichOneofReturnType__unstarted | None: ...
 
 Global___FailureReport: _TypeAlias = FailureReport  # noqa: Y015
 

@@ -126,6 +126,12 @@ class Gang:
         """Return the generation of the newest command that this agent has given to the task, 0 without one."""
         return self._commanded.get(task, 0)
 
+    @property
+    def start_under_way(self) -> Operation | None:
+        """Command under way after which its tasks run; None without one."""
+        operation = self._operation
+        return None if operation is None or operation.carried_out.is_set() or _verb(operation).is_end else operation
+
     async def begin(self) -> None:
         """Start the lead's own task and its peers that answer, in a generation newer than any.
 

@@ -145,10 +145,14 @@ class Mover:
             await asyncio.sleep(_LOOK)
 
     async def _reports(self) -> dict[Address, SeatReport]:
-        """Return the reports of all seats that answer. Raises GangError where a seat knows a newer placement."""
+        """Return the reports of all seats that answer.
+
+        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then.
+        """
         reports = await ask_all(self._seats, self._seats) | {self._seat.address: await self._seat.report()}
         newest = newest_placement(reports.values(), self._spec)
         if newest is not None and newest.is_newer(self._seat.placement):
+            await self._seat.accept(newest, Reason("placed by another agent"))
             raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
         return reports
 
