@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
 import socket
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
-from loopback import free_addresses
+from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
 from running_agents import W0, W1, W2, kill, named, runs, stub
 from tfscale.agent.cluster.journal import Journal
-from tfscale.agent.life import placed_agent
 from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.life.own_process import OwnProcess
-from tfscale.agent.life.placed_agent import Life, seat_peers
 from tfscale.agent.life.spare_daemon import SpareDaemon
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
@@ -35,70 +29,12 @@ from tfscale.console.sources.live import LiveSource
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.access.orders import ORDERS
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
-from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_in, placed_spec
-from tfscale.core.cluster.recovery_policy import OnStraggler, RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.placement.placement import Placement
+from tfscale.core.cluster.recovery_policy import OnStraggler
 from tfscale.core.cluster.security import open_channel
-from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, placement_pb2, placement_pb2_grpc
-
-MakeSettings = Callable[..., AgentSettings]
-TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], flush=True); time.sleep(60)")
-
-
-@asynccontextmanager
-async def seat(settings: AgentSettings, process: OwnProcess | None = None) -> AsyncIterator[list[Life]]:
-    """Run the agent of a seat until the context ends; yield its daemons so far."""
-    lives: list[Life] = []
-    running = asyncio.create_task(placed_agent.run(settings, process or OwnProcess(), lives.append))
-    try:
-        yield lives
-    finally:
-        if lives:
-            lives[-1].leave()
-        async with asyncio.timeout(10):
-            await running
-
-
-class Cluster:
-    """Three workers and spares, each on a host of its own, with the settings of its agent."""
-
-    def __init__(self, make_settings: MakeSettings, spares: int = 1, **policy: Any) -> None:
-        ports = [parse_address(each).port for each in free_addresses(2 * (3 + spares))]
-        pairs = [
-            (
-                Address(f"127.0.0.{number + 2}", ports[2 * number]),
-                Address(f"127.0.0.{number + 2}", ports[2 * number + 1]),
-            )
-            for number in range(3 + spares)
-        ]
-        recovery = RecoveryPolicy(
-            dict.fromkeys(Role, RestartPolicy.ON_FAILURE), **{"backoff": 0.1, "most_backoff": 0.2, **policy}
-        )
-        self.spec = ClusterSpec(
-            name="test",
-            tasks={task: place for task, (_, place) in zip((W0, W1, W2), pairs, strict=False)},
-            agents={task: agent for task, (agent, _) in zip((W0, W1, W2), pairs, strict=False)},
-            spares=dict(pairs[3:]),
-            recovery=recovery,
-        )
-        spec = self.spec
-        self.seats = {
-            str(task): make_settings(spec, task, seat=spec.agents[task], command=TELLS) for task in spec.tasks
-        }
-        for spare in spec.spares:
-            self.seats["spare"] = make_settings(spec, spec.lead, seat=spare, listen=spare, command=TELLS)
-
-    @property
-    def spare(self) -> Address:
-        (spare,) = self.spec.spares
-        return spare
-
-    def now(self, placement: Placement, task: Task) -> AgentSettings:
-        """Return the settings of the agent that holds a task."""
-        home = next(each for each in self.seats.values() if each.seat == placement.seats[task])
-        return replace(home, cluster=placed_spec(self.spec, placement), task=task)
 
 
 @pytest.fixture
@@ -106,38 +42,9 @@ def cluster(make_settings: MakeSettings) -> Cluster:
     return Cluster(make_settings)
 
 
-async def restart_without(settings: AgentSettings, name: str) -> list[agent_pb2.Progress]:
-    request = agent_pb2.TasksRequest(without=[name], reason="test", to=named(settings))
-    async with stub(settings) as service, asyncio.timeout(20):
-        return [progress async for progress in service.Restart(request, wait_for_ready=True)]
-
-
 def anywhere(settings: AgentSettings) -> agent_pb2.TaskIdentity:
     """Return whom a request names that is for a seat, whatever it holds."""
     return agent_pb2.TaskIdentity(run=settings.run, fingerprint=settings.identity.fingerprint)
-
-
-async def placement_at(settings: AgentSettings, reached: Callable[[Placement], object]) -> Placement:
-    """Return the placement that an agent knows, once `reached` holds for it."""
-    assert settings.seat is not None
-    peer = seat_peers(settings, parse_address("127.0.0.1:1"))[settings.seat]
-    async with asyncio.timeout(30):
-        while True:
-            report = await peer.ask()
-            if report is not None and reached(found := parse_placement(report.placement, settings.cluster)):
-                return found
-            await asyncio.sleep(0.05)
-
-
-async def placed(settings: AgentSettings) -> TaskStatus:
-    """Return the status of a task once it runs where it was placed; the daemon before may answer for a moment."""
-    async with asyncio.timeout(20):
-        while True:
-            with contextlib.suppress(AssertionError, grpc.aio.AioRpcError):
-                status = await runs(settings)
-                if status.generation >= placed_in(settings.cluster):
-                    return status
-            await asyncio.sleep(0.05)
 
 
 async def told(settings: AgentSettings, workers: list[str]) -> None:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from signal import SIGKILL
+from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import grpc
 from certificates import Issuer
@@ -122,6 +122,20 @@ def _killed_meanwhile(party: str) -> Callable[[Trial], str]:
         trial.agents[party].wait(60)
         time.sleep(1)
         trial.start_agent(party)
+        return f"the restart's last word: {restart.wait()[:80] or 'none'}"
+
+    return act
+
+
+def _gone_in_restart(task: str) -> Callable[[Trial], str]:
+    """Return a deed: a host is gone for good while a restart that somebody ordered waits for the last task's agent."""
+
+    def act(trial: Trial) -> str:
+        others = [each for each in ALL if each != LAST]
+        trial.signal("agent", LAST, SIGSTOP)
+        restart = orders.Restarting(trial.spec, "STOPPED", (PEER,), others)
+        _end_host(trial, task)
+        trial.signal("agent", LAST, SIGCONT)
         return f"the restart's last word: {restart.wait()[:80] or 'none'}"
 
     return act
@@ -251,6 +265,17 @@ FAULTS = (
             ("the spare's agent", SPARE),
             ("the agent that is left out", PEER),
         )
+    ),
+    *(
+        Fault(
+            f"{whose} host gone in a restart",
+            f"the host of {task} is gone for good in a restart that somebody ordered, while tasks are stopped; there is "
+            "a spare",
+            _moved(f"restarted by itself, {task} on the spare"),
+            _gone_in_restart(task),
+            SPARED,
+        )
+        for whose, task in (("the lead's", LEAD), ("a peer's", PEER))
     ),
     Fault(
         "observer: restart",
