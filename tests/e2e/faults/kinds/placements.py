@@ -269,8 +269,8 @@ FAULTS = (
     *(
         Fault(
             f"{whose} host gone in a restart",
-            f"the host of {task} is gone for good in a restart that somebody ordered, while tasks are stopped; there is "
-            "a spare",
+            f"the host of {task} is gone for good in a restart that somebody ordered, once others are stopped; there "
+            "is a spare",
             _moved(f"restarted by itself, {task} on the spare"),
             _gone_in_restart(task),
             SPARED,
