@@ -118,8 +118,9 @@ class LocalTask:
             if self._supervisor.status.generation < generation:
                 is_end = verb is not None and verb.is_end
                 await self._journal.update(ended_by=verb if is_end else None)
-                await self._supervisor.stop(reason.text)
+                # Before the stop, in which this request ends if the agent dies that has sent it.
                 self._unstarted_since = None if is_end else asyncio.get_running_loop().time()
+                await self._supervisor.stop(reason.text)
                 self._on_over(False) if is_end else None
             return self._supervisor.status
 

@@ -39,7 +39,7 @@ def _hosts(spares: int, *more: str, policy: str = "OnFailure") -> Setup:
 
 
 SPARED, BARE, FEWER = _hosts(1), _hosts(0), _hosts(0, "min_workers = 2")
-ENDING_LATE = replace(SPARED, variables={"ENDING": "3"})
+ENDING_LATE = replace(SPARED, variables={"ENDING": "4"})
 CORDONING = _hosts(1, "cordon_after = 1")
 OBSERVED = Setup(
     workers=2, before=lambda trial: _observer(trial), table='[recovery]\npolicy = "Never"\nmin_workers = 1'
@@ -133,6 +133,7 @@ def _gone_in_restart(task: str) -> Callable[[Trial], str]:
 
     def act(trial: Trial) -> str:
         restart = orders.Restarting(trial.spec, "STOPPING", (PEER,), ALL)
+        trial.until(lambda: all("stopping" in state for state in trial.states().values()), 10, "the end of all tasks")
         _end_host(trial, task)
         return f"the restart's last word: {restart.wait()[:80] or 'none'}"
 
