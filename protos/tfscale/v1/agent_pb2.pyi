@@ -393,9 +393,12 @@ class TasksRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     WITHOUT_FIELD_NUMBER: _builtins.int
     BY_POLICY_FIELD_NUMBER: _builtins.int
+    CARRIED_FOR_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     expected_generation: _builtins.int
     """0: any. Otherwise refused with FAILED_PRECONDITION when it has moved on"""
+    carried_for: _builtins.str
+    """Who gave the order to the agent that carries it to this one, where its own caller did not: it is carried no further."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """"worker:1"; what else must go along is the agent's to add"""
@@ -419,10 +422,11 @@ class TasksRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         without: _abc.Iterable[_builtins.str] | None = ...,
         by_policy: Global___ByPolicy | None = ...,
+        carried_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "carried_for", b"carried_for", "expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -652,8 +656,11 @@ class OrderRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENT_FIELD_NUMBER: _builtins.int
+    CARRIED_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     argument: _builtins.str
+    carried_for: _builtins.str
+    """as in TasksRequest; only of an order about a host"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -662,10 +669,11 @@ class OrderRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         name: _builtins.str = ...,
         argument: _builtins.str = ...,
+        carried_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "name", b"name", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "carried_for", b"carried_for", "name", b"name", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,7 +45,7 @@ class Mover:
         is_running: Callable[[], bool],
     ) -> None:
         self._spec, self._seat, self._seats, self._gang = settings.cluster, seat, seats, gang
-        self._is_running = is_running
+        self._is_running, self._leads = is_running, settings.leads
         recovery = settings.cluster.recovery
         self._fewest = None if recovery is None else recovery.min_workers
         self._informed: set[Address] = set()
@@ -62,13 +62,16 @@ class Mover:
         """Begin a restart without the seats that `names` mean: hosts, agents' addresses or tasks.
 
         A gang that `keeps_size` has as many workers as now, whatever `min_workers` allows. Raises PlacementError where
-        the others cannot hold all tasks, and what Gang.move raises.
+        the others cannot hold all tasks, where an agent that leads in the place of the lead's may be cut off, and what
+        Gang.move raises.
         """
         now = self._seat.placement
         lost = {seat for name in names for seat in seats_on(self._spec, now, name)}
         if idle := [str(seat) for seat in lost if now.task_of(seat) is None]:
             raise PlacementError(f"{listing(sorted(idle))} holds no task")
         reports = await self._reports()
+        if not self._leads:
+            self._refuse_a_minority(now, reports)
         named = listing(list(names))
         reason = replace(reason, text=f"{reason.text or 'restart by request'}, without {named}")
         workers = sum(task.role is Role.WORKER for task in now.seats)
@@ -83,11 +86,7 @@ class Mover:
         """
         now = self._seat.placement
         reports = await self._reports()
-        if not may_decide(self._spec, now, reports):
-            raise PlacementError(
-                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
-                "task is placed anew; restart without the host by hand if it is dead"
-            )
+        self._refuse_a_minority(now, reports)
         if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
             does = "does" if len(gone) == 1 else "do"
             reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
@@ -155,6 +154,13 @@ class Mover:
             await self._seat.accept(newest, Reason("placed by another agent"))
             raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
         return reports
+
+    def _refuse_a_minority(self, now: Placement, reports: Mapping[Address, SeatReport]) -> None:
+        if not may_decide(self._spec, now, reports):
+            raise PlacementError(
+                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
+                "task is placed anew; restart without the host by hand, at the lead's agent, if it is dead"
+            )
 
     async def _move(
         self,

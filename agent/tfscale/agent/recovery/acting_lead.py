@@ -18,6 +18,7 @@ from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstart
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
@@ -51,17 +52,6 @@ _AT_ONCE = 64
 
 class NotActing(GangError):
     """A report for another agent, which is the acting lead."""
-
-
-async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
-    """Return the first of these tasks whose agent answers."""
-    for begin in range(0, len(tasks), _AT_ONCE):
-        wave = tasks[begin : begin + _AT_ONCE]
-        numbers = await asyncio.gather(*(peers[task].generation() for task in wave))
-        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
-        if (first := next(living, None)) is not None:
-            return first
-    return None
 
 
 class ActingLead:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -93,6 +95,18 @@ def _ordered(trial: Trial) -> str:
     if not answer.startswith("DONE"):
         raise Unexpected(f"the restart answered {answer!r}")
     return answer
+
+
+def _ordered_at_the_console(trial: Trial) -> str:
+    """End the host of the lead, and have a console leave it out."""
+    _end_host(trial, LEAD)
+    words = ["restart", "--without", LEAD, "--yes", "--cluster", trial.file]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfscale.console.cli", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        raise Unexpected(f"the console said {done.stderr[-300:]!r}")
+    return next(line for line in done.stderr.splitlines() if "does not answer" in line).partition("- ")[2]
 
 
 def _refused(answer: str, pattern: str) -> str:
@@ -236,6 +250,13 @@ FAULTS = (
         _moved("carried out, worker:0 on the spare"),
         lambda trial: _without(trial, LEAD),
         SPARED,
+    ),
+    Fault(
+        "without the lead's host, which is gone",
+        "the host of worker:0, the lead, is gone; a restart without it is ordered at a console; the policy is Never",
+        _moved("another agent carries it out, worker:0 on the spare"),
+        _ordered_at_the_console,
+        _hosts(1, policy="Never"),
     ),
     Fault(
         "without an unknown host",
