@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import shlex
 import signal
@@ -173,6 +174,13 @@ def test_a_working_folder_that_was_removed_is_one_line(tmp_path: Path) -> None:
         2,
         "tfscale-agent: the working folder was removed: change to one that is there\n",
     )
+
+
+def test_too_few_open_files_are_one_line(start: Start) -> None:
+    agent = start("print('hi')", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+    (line,) = _said(agent)
+    assert line == ("tfscale-agent: the limit of open files is 24 (ulimit -Hn), and 64 are needed: raise that limit")
+    assert agent.returncode == 2
 
 
 def test_a_state_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path) -> None:

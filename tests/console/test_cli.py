@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import shlex
 import signal
 import sys
 import time
@@ -143,6 +144,15 @@ async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path
     assert lines(out, "frame") and "steps" not in lines(out, "frame")[0]
     _, out, _ = await run("export", recording, "--only", "steps")
     assert len(lines(out, "step")) == steps
+
+
+async def test_too_few_open_files_are_one_line(cluster_file: Path) -> None:
+    command = f"ulimit -n 24; exec {shlex.join(CONSOLE)} --once --cluster {cluster_file}"
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_shell(command, stdout=pipe, stderr=pipe)
+    out, err = await asyncio.wait_for(process.communicate(), 40)
+    line = b"tfscale-console: the limit of open files is 24 (ulimit -Hn), and 35 are needed: raise that limit\n"
+    assert (process.returncode, out, err) == (2, b"", line)
 
 
 def cut_in_half(path: Path, to: Path) -> None:

@@ -20,16 +20,17 @@ import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
+from tfscale.agent.host.host_names import refuse_two_names
 from tfscale.agent.host.launcher import others_unknown
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.own_log import OwnLog
-from tfscale.agent.process import open_files
 from tfscale.agent.settings import OPTIONS, SETTINGS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.local import open_files
 from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.security import uses_tls
@@ -47,6 +48,8 @@ _CERTIFICATES = "certificates"
 """First word of the command whose module is imported for it alone."""
 _INTERRUPTED = 130
 """Exit status after ctrl-C while the task does not run, as a shell gives it."""
+_FILES = 32
+"""Open files that a process and each of its agents need at least: one agent was seen to have up to 40."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 """Defaults for a program without a cluster: the agent stands in front of its command, and is as little in the way."""
 
@@ -67,13 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(sentence)
             return 0
         agents = with_gpus(read_settings(words, os.environ), os.environ)
+        open_files.allow(_FILES * (1 + len(agents)))
+        open_files.allow_many()
     except TfscaleError as error:
         _say(str(error))
         return error.exit_status
     if os.getpid() == 1:
         process_one.go_on_as_child()
         agents = tuple(replace(each, ends_container=True) for each in agents)
-    open_files.allow_many()
     first = agents[0]
     names = ",".join(map(host_agents.name_of, agents))
     log = OwnLog(sys.stderr)
@@ -138,6 +142,7 @@ def read_settings(
         chosen = {**_ALONE, **chosen}
     spare = _spare(chosen, spec)
     tasks = (spec.lead,) if spare is not None else own_tasks(chosen, spec, own, file)
+    refuse_two_names(spec, str(file or "TF_CONFIG"))
     if "listen" in chosen and len(tasks) > 1:
         raise UsageError(
             f"--listen {chosen['listen']}: one address for {len(tasks)} tasks ({', '.join(map(str, tasks))}): give the "
@@ -169,11 +174,11 @@ def _settings(
         uses_tls(address, spec, chosen.get("insecure", False))
     return AgentSettings(
         cluster=spec,
-        cluster_file=file,
+        cluster_file=None if file is None else file.absolute(),
         task=task,
         command=command,
         run=chosen.get("run", spec.name),
-        state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")),
+        state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")).absolute(),
         listen=listen,
         seat=seat if may_move(spec) else None,
         **{name: chosen[name] for name in SETTINGS if name in chosen},

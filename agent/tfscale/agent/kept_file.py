@@ -9,6 +9,9 @@ from pathlib import Path
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.private_file import open_private, replace_for_good
 
+_ROOM = 64 << 10
+"""Bytes that the files of a start have together: journal, state and the room that is set aside for its end."""
+
 
 async def keep(files: FileThread, path: Path, text: str) -> None:
     """Replace a file, which is this user's alone, by this text.
@@ -21,6 +24,25 @@ async def keep(files: FileThread, path: Path, text: str) -> None:
     except (OSError, DiskHangs):
         given_up.set()
         raise
+
+
+async def check_room(files: FileThread, path: Path) -> None:
+    """Write and sync the file that would replace this one, with the room that a start takes, and remove it.
+
+    Raises OSError and DiskHangs.
+    """
+    await files.call(lambda: _try_room(path))
+
+
+def _try_room(path: Path) -> None:
+    trial = path.with_name(path.name + ".new")
+    try:
+        with os.fdopen(open_private(str(trial), os.O_WRONLY | os.O_TRUNC), "wb") as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        trial.unlink(missing_ok=True)
 
 
 def _replace(path: Path, text: str, given_up: threading.Event) -> None:

@@ -62,7 +62,7 @@ class AgentSettings:
     run: str
     """Name of the folder of logs and state."""
     state_dir: Path
-    """Folder with one folder for each run."""
+    """Absolute path of the folder with one folder for each run."""
     listen: Address
     seat: Address | None = None
     """Address of the agent in the cluster file, where tasks may be placed on other agents; None where tasks stay.
@@ -75,8 +75,10 @@ class AgentSettings:
     """GPUs of the host by CUDA's names, which are divided among the tasks of these agents; empty without GPUs."""
     start_reason: Reason | None = None
     """Reason of the command that has placed the task here, None without such a command."""
+    working_folder: Path = field(default_factory=Path.cwd)
+    """Path of the folder in which the agent was started."""
     cluster_file: Path | None = None
-    """File that `cluster` was read from."""
+    """Absolute path of the file that `cluster` was read from."""
     others_unknown: str = ""
     """Words about a launcher that counts the program among others, where no cluster is known; else empty."""
     ends_container: bool = False

@@ -21,6 +21,7 @@ from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
 from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
+from tfscale.core.failure.hang_limits import BUSY
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
 from tfscale.core.records.hello import Hello
@@ -32,10 +33,10 @@ from tfscale.core.records.step_batch import PHASES, Coordinator
 from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.records.training import Training
 from tfscale.core.text import bounded
-from tfscale.core.validation import check_counts, check_subject
+from tfscale.core.validation import LATEST, check_counts, check_subject
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.core.wire.fields import WireError, delimited
-from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, consensus_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 MOST_REASON = 200
 """Characters of a reason, which stands in frames, journals and logs."""
@@ -46,6 +47,13 @@ _NEWER_AGENT = Caution(newer={TaskState: TaskState.STOPPING})
 _MOST_TEXT = 2000
 """Characters of a text of a probe: frames repeat it each second, and many stand in a message to a console."""
 _OF_PROBE = Caution(lambda text: text[:_MOST_TEXT], newer={ProfileStage: ProfileStage.FAILED})
+
+_OWN_WORK = {
+    telemetry_pb2.ACTIVITY_KIND_COMPILE: "traces a graph",
+    telemetry_pb2.ACTIVITY_KIND_CHECKPOINT: "writes or reads a checkpoint",
+    telemetry_pb2.ACTIVITY_KIND_EVALUATION: "evaluates",
+}
+"""Activities in which a task makes no step, and for which others may have to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,10 @@ def waiting_reply(why: str) -> bytes:
 
 def order_reply(record: ProfileOrder) -> bytes:
     return report_pb2.ReportReply(profile=message_of(report_pb2.ProfileOrder, record)).SerializeToString()
+
+
+def decode_frame(frame: EncodedFrame) -> telemetry_pb2.Frame:
+    return telemetry_pb2.Frame.FromString(frame.message)
 
 
 def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
@@ -285,6 +297,24 @@ def watch_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, to=identity_message(to))
 
 
+def newest_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
+    """Return a request for the newest frame, and those that follow."""
+    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=LATEST, to=identity_message(to))
+
+
+def pause_in(frame: telemetry_pb2.Frame) -> str:
+    """Return why the task of a frame makes no step though it does not hang, empty without a reason."""
+    usage = frame.host.task
+    if usage.stopped or usage.traced:
+        return f"{'was stopped by a signal' if usage.stopped else 'is held by a debugger'}: let its process go on"
+    if usage.frozen:
+        return "is frozen with its container: let it go on"
+    for activity in frame.activities:
+        if not activity.HasField("end") and frame.at - activity.begin < BUSY and activity.kind in _OWN_WORK:
+            return _OWN_WORK[activity.kind]
+    return ""
+
+
 def reason_record(message: agent_pb2.TasksRequest | agent_pb2.ApplyRequest | placement_pb2.PlaceRequest) -> Reason:
     """Return the reason of a request; a console's order has only its words."""
     restarted_for = "" if isinstance(message, agent_pb2.TasksRequest) else message.restarted_for
@@ -304,11 +334,20 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
     return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", "")
 
 
+_NO_ORDERS = (
+    agent_pb2.FailureReport,
+    consensus_pb2.PrepareRequest,
+    consensus_pb2.AcceptRequest,
+    consensus_pb2.IntroduceRequest,
+)
+"""Requests of agents that report or vote: the audit log has what somebody ordered."""
+
+
 def is_order(request: Any) -> bool:
-    """Return whether a request is to change something; other requests check whether an order is possible, or report."""
+    """Return whether a request is to change something; others ask, report or vote."""
     questions = (agent_pb2.ApplyRequest.TARGET_STOPPABLE, agent_pb2.ApplyRequest.TARGET_STARTABLE)
     is_question = isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
-    return not is_question and not isinstance(request, agent_pb2.FailureReport)
+    return not is_question and not isinstance(request, _NO_ORDERS)
 
 
 def failure_of(reply: Any) -> str:

@@ -33,9 +33,9 @@ def check_frame(frame: Frame) -> None:
 
 
 def check_time(at: float) -> None:
-    """Raise ValueError where a frame's time, in Unix seconds, is not a date."""
+    """Raise ValueError where a time, in Unix seconds, is not a date."""
     if not is_moment(at):
-        raise ValueError(f"a frame's time is {at:g}")
+        raise ValueError(f"a time is {at:g}, which is no date")
 
 
 def check_steps(batch: StepBatch) -> None:

@@ -23,8 +23,11 @@ class SeatRequest(_message.Message):
 
     TO_FIELD_NUMBER: _builtins.int
     SEAT_FIELD_NUMBER: _builtins.int
+    TRIES_FIELD_NUMBER: _builtins.int
     seat: _builtins.str
     """address of its agent, as the cluster file has it"""
+    tries: _builtins.bool
+    """whether it could start a task now is tried, which takes some 0.1 s, with a disk that hangs 5 s"""
     @_builtins.property
     def to(self) -> _agent_pb2.TaskIdentity:
         """run and fingerprint; a seat may hold any task"""
@@ -34,10 +37,11 @@ class SeatRequest(_message.Message):
         *,
         to: _agent_pb2.TaskIdentity | None = ...,
         seat: _builtins.str = ...,
+        tries: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat", "to", b"to", "tries", b"tries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -55,7 +59,7 @@ class SeatReply(_message.Message):
     placement: _builtins.str
     """the newest that it knows, as JSON: generation, seats by task, cordoned hosts with the reason"""
     trouble: _builtins.str
-    """why it could not start a task"""
+    """why it could not start a task; only where that was tried"""
     def __init__(
         self,
         *,

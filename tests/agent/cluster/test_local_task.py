@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from running_agents import W1
-from tfscale.agent.cluster import local_task
+from tfscale.agent.cluster import start_trial
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
@@ -101,7 +101,7 @@ async def test_a_start_under_way_is_ended_with_its_agent(task: LocalTask) -> Non
 async def test_the_disk_of_the_program_is_waited_for_by_a_thread(
     task: LocalTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_task, "why_not_startable", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(start_trial, "why_not_startable", lambda *_: time.sleep(0.5))
     checking, ticks = asyncio.create_task(task.check(1, is_start=True)), 0
     while not checking.done():
         await asyncio.sleep(0.05)

@@ -21,7 +21,8 @@ class FakePeer:
     def __init__(self, asked: list[Address], seat: Address, known: Placement | None) -> None:
         self.asked, self.seat, self.known = asked, seat, known
 
-    async def ask(self) -> SeatReport | None:
+    async def ask(self, *, tries: bool = False) -> SeatReport | None:
+        assert not tries
         self.asked.append(self.seat)
         return None if self.known is None else SeatReport("", self.known.to_json())
 

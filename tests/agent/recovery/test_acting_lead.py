@@ -15,6 +15,7 @@ from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing
+from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangStacks
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
@@ -65,7 +66,7 @@ class Cluster:
         reached = Progress()
         self.acting = ActingLead(
             spec=self.spec, policy=policy, task=tasks[task], members=self.members, gang=gang, journal=journal,
-            strategy=lambda: None, reached=lambda: reached, stacks=stacks,
+            strategy=lambda: None, reached=lambda: reached, stacks=stacks, pauses=HangPauses({}),
         )  # fmt: skip
 
     async def all_run(self) -> None:

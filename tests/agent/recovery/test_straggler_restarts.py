@@ -14,6 +14,7 @@ from tfscale.agent.cluster.gang import Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangStacks
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -67,6 +68,7 @@ class Lead:
         self.acting = ActingLead(
             spec=spec, policy=policy, task=W0, members=self.members, gang=gang, journal=self.journal,
             strategy=lambda: None, reached=lambda: self.reached, stacks=HangStacks(folder, {}),
+            pauses=HangPauses({}),
         )  # fmt: skip
         self.restarts = StragglerRestarts(
             spec=spec, policy=policy, journal=self.journal, gang=gang, acting=self.acting, strategy=lambda: None,

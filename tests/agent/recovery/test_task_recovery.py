@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -274,7 +277,11 @@ async def test_an_agent_that_comes_back_reports_what_failed_without_it(
 
 @asynccontextmanager
 async def training(
-    settings: AgentSettings, *, is_inside: bool, state: telemetry_pb2.ProbeState = telemetry_pb2.PROBE_STATE_MEASURING
+    settings: AgentSettings,
+    *,
+    is_inside: bool,
+    state: telemetry_pb2.ProbeState = telemetry_pb2.PROBE_STATE_MEASURING,
+    activities: Iterable[telemetry_pb2.Activity] = (),
 ) -> AsyncIterator[None]:
     """Report some steps of the task as its probe would, then none; the reports go on."""
     path = Path(Journal(settings.files.journal).entry.socket or "")
@@ -284,7 +291,9 @@ async def training(
         steps = telemetry_pb2.StepBatch(subject=name, reporter=name, sequence=range(9), end=map(float, range(1, 10)))
         collective = telemetry_pb2.Collective(entered=9 + is_inside, left=9)
         probe = telemetry_pb2.ProbeStatus(state=state)
-        process.say(report_pb2.TaskReport(hello=hello, steps=[steps], collective=collective, probe=probe))
+        report = report_pb2.TaskReport(hello=hello, steps=[steps], collective=collective, probe=probe)
+        report.activities.extend(activities)
+        process.say(report)
         yield
 
 
@@ -312,6 +321,43 @@ async def test_a_hang_is_written_down_and_ended_where_the_policy_says_so(
     (path,) = settings[W0].files.folder.glob("hang-*.stacks")
     assert "===== 3 tasks: worker:0, worker:1, worker:2" in path.read_text()
     assert caplog.text.count(f"the stacks of all tasks are in {path}") == 1
+
+
+async def test_a_stopped_task_is_no_hang_until_it_has_gone_on_for_a_while(
+    workers: Callable[..., dict[Task, AgentSettings]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hang_limits, "SHORTEST", 2.0)
+    settings = workers(policy(on_hang=OnHang.RESTART))
+    async with agents(settings.values()), AsyncExitStack() as stack:
+        before = await all_run(settings)
+        pid = before[W1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        for task in settings:
+            await stack.enter_async_context(training(settings[task], is_inside=task != W1))
+        await asyncio.sleep(7.0)
+        assert await all_run(settings) == before
+        told = "which is no hang: worker:1 was stopped by a signal: let its process go on"
+        assert caplog.text.count(told) == 1
+        assert not list(settings[W0].files.folder.glob("hang-*.stacks"))
+        os.kill(pid, signal.SIGCONT)
+        assert "made no step" in (await all_in(settings, 2))[W0].reason
+
+
+async def test_workers_wait_for_a_chief_that_evaluates_alone(
+    workers: Callable[..., dict[Task, AgentSettings]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hang_limits, "SHORTEST", 1.5)
+    settings = workers(policy(on_hang=OnHang.RESTART))
+    evaluates = telemetry_pb2.Activity(kind=telemetry_pb2.ACTIVITY_KIND_EVALUATION, begin=time.time())
+    async with agents(settings.values()), AsyncExitStack() as stack:
+        before = await all_run(settings)
+        for task in settings:
+            work = [evaluates] if task == W0 else []
+            await stack.enter_async_context(training(settings[task], is_inside=task != W0, activities=work))
+        await asyncio.sleep(7.0)
+        assert await all_run(settings) == before
+        assert caplog.text.count("which is no hang: worker:0 evaluates") == 1
 
 
 async def test_a_program_in_which_nobody_waits_may_do_other_things_than_to_train(

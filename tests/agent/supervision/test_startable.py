@@ -20,7 +20,7 @@ def _programs(tmp_path: Path) -> None:
     "program", [sys.executable, "sh", "./program", "./plain", "./absent", "no-such-program", "./", "program"]
 )
 def test_what_is_foreseen_happens(program: str, tmp_path: Path) -> None:
-    why = why_not_startable([program, "-c", ""], str(tmp_path), os.environ)
+    why = why_not_startable([program, "-c", ""], Path.cwd(), str(tmp_path), os.environ)
     try:
         subprocess.run([program, "-c", ""], cwd=tmp_path, check=False, capture_output=True)
     except OSError as error:
@@ -30,4 +30,4 @@ def test_what_is_foreseen_happens(program: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone_is_named() -> None:
-    assert "'/no/such/folder'" in (why_not_startable(["sh"], "/no/such/folder", os.environ) or "")
+    assert "'/no/such/folder'" in (why_not_startable(["sh"], Path.cwd(), "/no/such/folder", os.environ) or "")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import fakes
 import pytest
+import zstandard
+from mutations import mutated
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import (
     CommandProgressed,
@@ -18,12 +21,14 @@ from tfscale.console.engine.events import (
     PolicyTold,
     SecondPassed,
 )
-from tfscale.console.recording.recording_reader import SIGNATURE, Recording, RecordingError
+from tfscale.console.recording.recording_reader import HEAD, OPEN, SIGNATURE, Recording, RecordingError, block_of
 from tfscale.console.recording.recording_writer import CHAPTER
 from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.wire.entries import Header, encode, encode_header
+from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
 
-SPEC = fakes.spec(2)
+SPEC, NOW = fakes.spec(2), fakes.NOW
 
 
 def of_every_kind() -> list[Event]:
@@ -46,6 +51,14 @@ def test_every_kind_of_event_comes_back_as_it_was(tmp_path: Path) -> None:
     assert recording.damage is None
     assert recording.spec.tasks == SPEC.tasks
     assert (recording.begin, recording.end) == (events[0].at, events[-1].at)
+
+
+def test_a_block_larger_than_a_buffer_of_zstd_comes_back_whole(tmp_path: Path) -> None:
+    reason = random.Random(3).randbytes(1 << 20).hex()
+    events = [LinkChanged(NOW + second, fakes.worker(0), LinkState.DOWN, reason) for second in range(3)]
+    recording = Recording(record(tmp_path / "a", events, SPEC, every=1))
+    assert list(recording.events()) == events
+    assert recording.damage is None
 
 
 def test_a_chapter_in_the_middle_tells_what_stands_and_goes_on_from_there(tmp_path: Path) -> None:
@@ -72,6 +85,48 @@ def test_another_schema_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = record(tmp_path / "a", [SecondPassed(1.0)], SPEC)
     with pytest.raises(RecordingError, match="of schema 7: this tfscale reads up to 1, update it"):
         Recording(path)
+
+
+@pytest.mark.parametrize(
+    ("begun", "cluster", "why"),
+    [(NOW, "{", "not JSON"), (NOW, "[" * 50_000, "not JSON"), (math.nan, SPEC.to_json(), "first block is damaged")],
+)
+def test_a_recording_that_is_made_up_is_one_line(tmp_path: Path, begun: float, cluster: str, why: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(SIGNATURE + block_of(HEAD, begun, encode_header(Header(1, "1", begun, cluster))))
+    with pytest.raises(UsageError, match=why):
+        Recording(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (encode([SecondPassed(math.nan)], ""), "an event has no date"),
+        (bytes(65 << 20), "a block of more than 64 MiB"),
+    ],
+    ids=["date", "size"],
+)
+def test_a_block_that_is_made_up_is_damage(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "a"
+    head = block_of(HEAD, NOW, encode_header(Header(1, "1", NOW, SPEC.to_json())))
+    path.write_bytes(SIGNATURE + head + block_of(OPEN, NOW, zstandard.compress(content)))
+    recording = Recording(path)
+    assert list(recording.events()) == []
+    assert recording.damage is not None and why in recording.damage
+
+
+def test_whatever_a_block_holds_is_read_or_is_damage(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    content, path = encode([*of_every_kind(), *simulated(2)], ""), tmp_path / "a"
+    head = SIGNATURE + block_of(HEAD, NOW, encode_header(Header(1, "1", NOW, SPEC.to_json())))
+    outcomes = set()
+    for _ in range(1000):
+        payload = zstandard.compress(mutated(content, rng))
+        path.write_bytes(head + block_of(OPEN, NOW, payload))
+        recording = Recording(path)
+        outcomes.add(bool(list(recording.events())))
+        assert recording.damage is None or "\n" not in recording.damage
+    assert outcomes == {True, False}
 
 
 def test_a_thousand_truncations_and_as_many_flips_open_up_to_the_damage(tmp_path: Path) -> None:

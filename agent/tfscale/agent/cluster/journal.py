@@ -13,7 +13,7 @@ from typing import Any
 from tfscale.agent.checked_json import checked, with_checksum
 from tfscale.agent.cluster.restart_budget import RestartBudget, parse_budget
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.kept_file import keep
+from tfscale.agent.kept_file import check_room, keep
 from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import Reason
@@ -99,9 +99,11 @@ class Journal:
             self.entry = entry
 
     async def check(self) -> None:
-        """Write the entry unchanged. Raises JournalError where that fails, so that nothing is begun in vain."""
-        async with self._writing:
-            await self._put(self.entry)
+        """Raise JournalError where the entry could not be written now, so that nothing is begun in vain."""
+        try:
+            await check_room(self._files, self._path)
+        except (OSError, DiskHangs) as error:
+            raise JournalError(f"{self._path}: cannot be written: {error}") from error
 
     async def _put(self, entry: JournalEntry) -> None:
         text = with_checksum({"version": _VERSION, **asdict(entry)})

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
-from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.cluster.start_trial import StartTrial
 from tfscale.agent.preflight.task_port import port_problem, served_port
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
-from tfscale.agent.supervision.startable import why_not_startable
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
@@ -53,7 +51,7 @@ class LocalTask:
         self._on_over = on_over
         self._free_port = free_port
         self._lock = asyncio.Lock()
-        self._program_files = FileThread()
+        self._trial = StartTrial(settings)
         self._commanded = False
         """True once the lead has sent a request."""
         self._leaving = False
@@ -81,7 +79,7 @@ class LocalTask:
         """Raise a TfscaleError if a call of `fence` would fail, or of `run` where `is_start`; change nothing."""
         self._refuse(generation)
         await self._journal.check()
-        if is_start and (why := await self._why_not_startable()):
+        if is_start and (why := await self._trial.why_not()):
             raise GangError(f"{self._settings.task} {why}")
         if is_start and not self._supervisor.alive and (problem := await self._port_problem()):
             address = self._settings.cluster.tasks[self._settings.task]
@@ -92,14 +90,6 @@ class LocalTask:
         self._free_port()
         port = served_port(self._settings.cluster, self._settings.task)
         return "" if port is None else await asyncio.to_thread(port_problem, port)
-
-    async def _why_not_startable(self) -> str | None:
-        program, command = self._settings.cluster.program, self._settings.command
-        environment = {**os.environ, **program.environment}
-        try:
-            return await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
-        except DiskHangs as error:
-            return f"cannot be started: {command[0]!r}: {error}"
 
     async def fence(
         self,

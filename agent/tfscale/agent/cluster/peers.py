@@ -108,6 +108,17 @@ class Peer:
             watch.cancel()
         return None
 
+    async def pause(self) -> str:
+        watch = self._stub().Watch(wire.newest_request(self._identity), timeout=_QUICK)
+        try:
+            async for reply in watch:
+                return wire.pause_in(reply.snapshot.recent[-1])
+        except grpc.aio.AioRpcError:
+            return ""
+        finally:
+            watch.cancel()
+        return ""
+
     async def report_failure(self, report: FailureReport, patience: float) -> Verdict | None:
         """Return the verdict of the peer's agent about a failure, None without an answer in `patience` seconds.
 

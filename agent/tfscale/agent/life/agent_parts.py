@@ -7,8 +7,8 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 
+from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
@@ -91,12 +91,16 @@ def build_parts(
     """Build the parts of an agent; nothing is started, and no file but certificates is read. Raises TfscaleError."""
     spec, task = settings.cluster, settings.task
     journal, reports = Journal(settings.files.journal), ProbeReports(task)
-    sampler = Sampler(Path.cwd(), spec, task, process.gpus)
+    sampler = Sampler(settings.working_folder, spec, task, process.gpus)
     supervisor = Supervisor(task_spec(settings), listeners.on_status)
-    stack_files = FileThread()
+    stack_files, feed = FileThread(), Feed(settings.history)
 
     async def take_stack() -> StackDump:
         return await dump_stacks(reports.listener, supervisor.pid, settings.files.stacks, stack_files)
+
+    async def pause() -> str:
+        newest = feed.newest()
+        return "" if newest is None else wire.pause_in(wire.decode_frame(newest))
 
     examiner = Examiner(settings, lambda: supervisor.alive, lambda: len(sampler.gpus), lambda: reports.probe)
     local = LocalTask(settings, journal, supervisor, reports, listeners.on_over, examiner.vacate)
@@ -116,6 +120,7 @@ def build_parts(
         supervisor=supervisor,
         reports=reports,
         take_stack=take_stack,
+        own_pause=pause,
         on_news=listeners.on_verdict,
         mover=mover,
     )
@@ -128,7 +133,7 @@ def build_parts(
         certificates=certificates,
         certificate_watch=CertificateWatch(certificates),
         journal=journal,
-        feed=Feed(settings.history),
+        feed=feed,
         sampler=sampler,
         reports=reports,
         absent_probe=AbsentProbe(),

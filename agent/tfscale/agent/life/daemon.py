@@ -149,7 +149,7 @@ class Daemon:
         await self._server.start()
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
         if settings.cluster_file is not None:
-            _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
+            _logger.info("the cluster is that of %s", settings.cluster_file)
         if parts.mover is not None and settings.leads:
             self._jobs.start(parts.mover.keep())
 

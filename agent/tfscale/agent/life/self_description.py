@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.settings import AgentSettings
@@ -29,7 +28,7 @@ def description(parts: AgentParts) -> Description:
         generation=parts.journal.entry.generation,
         started=parts.started,
         pid=os.getpid(),
-        directory=str(Path(settings.cluster.program.directory or "").absolute()),
+        directory=str(settings.working_folder / (settings.cluster.program.directory or "")),
         fingerprint=settings.identity.fingerprint,
         placement="" if parts.seat is None else parts.seat.placement.to_json(),
         on_straggler="" if recovery is None else recovery.on_straggler,
@@ -45,9 +44,9 @@ def local_agent(settings: AgentSettings, task: str, started: float, token: str) 
         address=str(settings.listen),
         pid=os.getpid(),
         started=started,
-        directory=str(Path.cwd()),
+        directory=str(settings.working_folder),
         command=tuple(shown_command(settings.command)),
-        cluster=None if file is None else str(file.absolute()),
+        cluster=None if file is None else str(file),
         insecure=settings.insecure,
         fingerprint=settings.identity.fingerprint,
         token=token,

@@ -26,6 +26,7 @@ _LOOK = 10.0
 """Seconds between two looks at seats with an older placement."""
 _MOST_UNFIT = 3
 """Agents that a refusal names, each with the reason why it can hold no task."""
+_NOT_TRIED = "it has not told in time whether it could start a task: look at its disks"
 _STABLE = 3
 """Looks in a row in which an agent must answer, or be missing, before the gang is placed anew, which is a restart."""
 
@@ -144,11 +145,14 @@ class Mover:
             await asyncio.sleep(_LOOK)
 
     async def _reports(self) -> dict[Address, SeatReport]:
-        """Return the reports of all seats that answer.
+        """Return the reports of all seats that answer, after a trial of a start in each.
 
         Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then.
         """
-        reports = await ask_all(self._seats, self._seats) | {self._seat.address: await self._seat.report()}
+        there = await ask_all(self._seats, self._seats)
+        tried, own = await asyncio.gather(ask_all(self._seats, there, tries=True), self._seat.report(tries=True))
+        silent = {seat: replace(report, trouble=_NOT_TRIED) for seat, report in there.items()}
+        reports = silent | tried | {self._seat.address: own}
         newest = newest_placement(reports.values(), self._spec)
         if newest is not None and newest.is_newer(self._seat.placement):
             await self._seat.accept(newest, Reason("placed by another agent"))
@@ -179,8 +183,9 @@ class Mover:
             raise PlacementError("; ".join([str(error), *unfit])) from None
         if seats == now.seats:
             raise PlacementError("all tasks stay where they are")
-        # The agent of a task that answers stops it; one that does not learns it when it is there again.
-        tasks = tuple(task for task, seat in now.seats.items() if seat in reports and task.role in MOVABLE)
+        # The agent of a task that answers stops it; one that does not, or has not taken the task, learns it later.
+        held = {task for task, seat in now.seats.items() if seat in reports and reports[seat].task == str(task)}
+        tasks = tuple(task for task in now.seats if task in held and task.role in MOVABLE)
         return await self._gang.move(
             tasks,
             replace(reason, text=f"{reason.text}: {moves(now.seats, seats)}"),

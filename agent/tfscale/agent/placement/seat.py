@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tfscale.agent.cluster.gang import Overtaken
-from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.cluster.journal import JournalError
+from tfscale.agent.cluster.start_trial import StartTrial
 from tfscale.agent.placement.seat_journal import SeatJournal
 from tfscale.agent.preflight.task_port import port_problem
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.startable import why_not_startable
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import Placement, placed_spec, seats_of
 from tfscale.core.cluster.task import Task
@@ -31,7 +30,7 @@ class SeatReport:
     placement: str
     """Newest placement that the seat knows, as JSON."""
     trouble: str = ""
-    """Reason for which the seat could not start a task."""
+    """Reason for which the seat could not start a task; empty where it could, or has not tried."""
 
 
 class Seat:
@@ -47,7 +46,7 @@ class Seat:
         """Seats that were to take a task in the placement of now, and did not answer when this agent told it."""
         self._settings = settings
         self._journal = SeatJournal(settings)
-        self._program_files = FileThread()
+        self._trial = StartTrial(settings)
         self._accepting = asyncio.Lock()
 
     @property
@@ -87,19 +86,19 @@ class Seat:
         if leaves:
             self.leave()
 
-    async def report(self) -> SeatReport:
+    async def report(self, *, tries: bool = False) -> SeatReport:
+        """Return the state of the seat; with `tries` after a trial of whether it could start a task."""
         task = self.task
-        return SeatReport("" if task is None else str(task), self.placement.to_json(), await self._trouble())
+        trouble = await self._trouble() if tries else ""
+        return SeatReport("" if task is None else str(task), self.placement.to_json(), trouble)
 
     async def _trouble(self) -> str:
         """Return why this seat could not start a task, empty where it could."""
-        program, command = self._settings.cluster.program, self._settings.command
-        environment = {**os.environ, **program.environment}
         try:
-            why = await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
-        except DiskHangs as error:
-            return f"cannot start {command[0]!r}: {error}"
-        return why or await self._port_trouble()
+            await self._journal.check()
+        except JournalError as error:
+            return str(error)
+        return await self._trial.why_not() or await self._port_trouble()
 
     async def _port_trouble(self) -> str:
         """Return the process on the port of the task to be placed here; empty while the seat holds a task."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tfscale.agent.cluster.journal import JournalError
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.kept_file import keep
+from tfscale.agent.kept_file import check_room, keep
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.private_folder import make_private
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_placement, parse_placement
@@ -39,3 +39,10 @@ class SeatJournal:
         except (OSError, DiskHangs) as error:
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
         self.placement = placement
+
+    async def check(self) -> None:
+        """Raise JournalError where a placement could not be kept now."""
+        try:
+            await check_room(self._files, self._path)
+        except (OSError, DiskHangs) as error:
+            raise JournalError(f"{self._path}: cannot be written: {error}") from error

@@ -21,6 +21,8 @@ QUICK = 1.0
 """Seconds for a question to an agent that may not be there."""
 _PLACE = 6.0
 """Seconds for an agent to write a placement down, for whose disk it waits 5 s."""
+_TRIAL = 12.0
+"""Seconds for an agent to try whether it could start a task: it waits 5 s for each of two disks."""
 _WAVE, _ENOUGH, _MOST_ASKED = 8, 4, 64
 """Limits of the questions at an agent's start: agents asked in parallel, answers that suffice, agents asked in all."""
 _AT_ONCE = 64
@@ -34,9 +36,10 @@ class SeatPeer:
         self._spec, self._seat, self._opener = spec, seat, opener
         self._to = wire.identity_message(TaskIdentity(run, "", spec.fingerprint))
 
-    async def ask(self, patience: float = QUICK) -> SeatReport | None:
-        """Return the agent's report, None without an answer in `patience` seconds."""
-        request = placement_pb2.SeatRequest(to=self._to, seat=str(self._seat))
+    async def ask(self, *, tries: bool = False) -> SeatReport | None:
+        """Return the agent's report, with `tries` after a trial of a start; None without an answer in time."""
+        request = placement_pb2.SeatRequest(to=self._to, seat=str(self._seat), tries=tries)
+        patience = _TRIAL if tries else QUICK
         async with self._opener.open(self._seat) as channel:
             try:
                 return wire.seat_record(await placement_pb2_grpc.PlacementStub(channel).Seat(request, timeout=patience))
@@ -55,14 +58,16 @@ class SeatPeer:
         return ""
 
 
-async def ask_all(seats: Mapping[Address, SeatPeer], which: Iterable[Address]) -> dict[Address, SeatReport]:
-    """Return the reports of those seats that answer, all asked at once."""
+async def ask_all(
+    seats: Mapping[Address, SeatPeer], which: Iterable[Address], *, tries: bool = False
+) -> dict[Address, SeatReport]:
+    """Return the reports of those seats that answer, all asked at once; `tries` as in `SeatPeer.ask`."""
     room = asyncio.Semaphore(_AT_ONCE)
     asked = tuple(which)
 
     async def ask(seat: Address) -> SeatReport | None:
         async with room:
-            return await seats[seat].ask()
+            return await seats[seat].ask(tries=tries)
 
     answers = await asyncio.gather(*map(ask, asked))
     return {seat: answer for seat, answer in zip(asked, answers, strict=True) if answer is not None}

@@ -89,7 +89,7 @@ class Examiner:
         program = settings.cluster.program
         environment = {**os.environ, **program.environment}
         memory = psutil.virtual_memory()
-        folder = Path.cwd() / (program.directory or "")
+        folder = settings.working_folder / (program.directory or "")
         working, state, names, facts = await asyncio.gather(
             self._disk("working folder", folder),
             self._disk("state folder", settings.files.folder),

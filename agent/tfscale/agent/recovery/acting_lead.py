@@ -21,6 +21,7 @@ from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
+from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.host_replacement import HostReplacement
 from tfscale.agent.recovery.incident import Incident
@@ -39,7 +40,7 @@ _logger = logging.getLogger(__name__)
 _JITTER = 0.25
 """Largest random addition to a pause, as a share: clusters that failed together do not start at the same time."""
 _LOOK = 1.0
-"""Seconds between two looks at a command under way, after which a restart may follow."""
+"""Seconds between two looks at a command under way, or at a pause, after which a restart may follow."""
 _KEPT = 3.0
 """Seconds until the agents of lower tasks are asked again whether they answer."""
 _FORGOTTEN = 15.0
@@ -72,11 +73,12 @@ class ActingLead:
         strategy: Callable[[], str | None],
         reached: Callable[[], Progress],
         stacks: HangStacks,
+        pauses: HangPauses,
         mover: Mover | None = None,
     ) -> None:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
-        self._strategy, self._reached, self._stacks = strategy, reached, stacks
+        self._strategy, self._reached, self._stacks, self._pauses = strategy, reached, stacks, pauses
         self._replacement = HostReplacement(spec, policy, journal, mover)
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
@@ -194,6 +196,8 @@ class ActingLead:
         """Restart the tasks of the incident as the policy says, and return the final verdict."""
         settle = SETTLE if self._may_follow(incident) else 0.0
         await asyncio.sleep(settle)
+        if incident.is_hang and await self._is_over_after_pause(incident):
+            return _OVER
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
         budget, cordoned = self._budget(incident), await self._replacement.count(incident)
@@ -245,6 +249,19 @@ class ActingLead:
         is_certain = any(failure.primary for failure in incident.failures.values())
         is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
         return not (is_certain or is_alone)
+
+    async def _is_over_after_pause(self, incident: Incident) -> bool:
+        """Wait while a task has a reason to make no step, and return whether the incident is over after that."""
+        told = ""
+        while incident.is_hang and (why := await self._pauses.of(incident.scope)):
+            if why != told:
+                _logger.warning("%s %s, which is no hang: %s", *incident.cause(), why)
+            incident.words = told = why
+            await asyncio.sleep(_LOOK)
+            if await self._is_over(incident):
+                return True
+        incident.words = ""
+        return False
 
     async def _may_end_hang(self, incident: Incident) -> bool:
         """Write the stacks of all tasks down, and return whether the policy ends this hang.

@@ -15,6 +15,7 @@ from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.failure_reporter import FailureReporter
+from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangStacks, OwnStacks
 from tfscale.agent.recovery.recovery_peer import RecoveryPeer
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
@@ -48,6 +49,7 @@ class TaskRecovery:
         supervisor: Supervisor,
         reports: ProbeReports,
         take_stack: Callable[[], Awaitable[StackDump]],
+        own_pause: Callable[[], Awaitable[str]],
         on_news: Callable[[], None],
         mover: Mover | None = None,
     ) -> None:
@@ -70,6 +72,7 @@ class TaskRecovery:
             strategy=strategy,
             reached=self._reached,
             stacks=stacks,
+            pauses=HangPauses({each: own_pause if each == task else peers[each].pause for each in spec.tasks}),
             mover=mover,
         )
         self._stragglers = StragglerRestarts(

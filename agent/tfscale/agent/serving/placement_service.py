@@ -34,7 +34,7 @@ class PlacementService(placement_pb2_grpc.PlacementServicer):
         context: _Context[placement_pb2.SeatRequest, placement_pb2.SeatReply],
     ) -> placement_pb2.SeatReply:
         self._check_seat(request.seat)
-        return wire.seat_message(await self._seat.report())
+        return wire.seat_message(await self._seat.report(tries=request.tries))
 
     async def Place(
         self,

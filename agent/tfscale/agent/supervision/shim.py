@@ -17,7 +17,7 @@ The lines that the shim adds to the task's log begin with `--- tfscale: `.
 """
 
 # Importing pathlib would take a sixth of the time until the task starts.
-# ruff: noqa: PTH110, PTH112, PTH118
+# ruff: noqa: PTH109, PTH110, PTH112, PTH116, PTH117, PTH118
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         attempt: int
         restarted_for: NotRequired[str]
         directory: str | None
+        working_folder: str
         agent: int
         open_files: NotRequired[int]
         folder: str
@@ -104,6 +105,26 @@ def why_not_started(error: OSError | ValueError, command: list[str], folder: str
     if error.errno == errno.ENOENT and os.sep in program and os.path.exists(place):
         return f"{why}: the interpreter in its first line is not there"
     return f"{why}: {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else why
+
+
+def folder_now(working_folder: str, directory: str | None) -> str | None:
+    """Return the folder in which a task starts now, None for the working folder of this process.
+
+    Where another folder lies at the path of the working folder, as after `rm -rf` and `git clone`, the task starts
+    there. Raises OSError where the working folder was removed, and none was made anew.
+    """
+    if directory is not None and os.path.isabs(directory):
+        return directory
+    with contextlib.suppress(OSError):
+        there = os.stat(working_folder)
+        is_same = os.path.samestat(there, os.stat("."))
+        return directory if is_same else os.path.join(working_folder, directory or "")
+    try:
+        os.getcwd()  # a folder that was renamed is as good as before
+    except FileNotFoundError:
+        why = "the working folder was removed: make it anew there, or start the agent in another one"
+        raise OSError(errno.ESTALE, why, working_folder) from None
+    return directory
 
 
 class Shim:
@@ -180,7 +201,7 @@ class Shim:
                 stdin=subprocess.DEVNULL if (stdin := self._options["stdin"]) is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if self._options["shown_errors"] else subprocess.STDOUT,
-                cwd=self._options["directory"],
+                cwd=folder_now(self._options["working_folder"], self._options["directory"]),
                 process_group=0,
                 bufsize=0,
             )

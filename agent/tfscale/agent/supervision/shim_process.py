@@ -8,14 +8,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tfscale.agent.process.open_files import GIVEN
+from tfscale.core.cluster.local.open_files import GIVEN
 from tfscale.core.records.task_status import Reason
 
-_PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
+_IMPORT = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim"
+_PROGRAM = f"{_IMPORT}; shim.main()"
 _ROOT = str(Path(__file__).parents[3])
 """Folder from which a shim imports its modules: `-I` leaves only the standard library's folder."""
 _MOST_SHOWN = 4096
@@ -31,6 +32,7 @@ class TaskSpec:
 
     command: tuple[str, ...]
     directory: str | None
+    """Folder in which the task runs, None for the working folder; a relative path begins there."""
     state: Path
     lock: Path
     log: Path
@@ -45,13 +47,15 @@ class TaskSpec:
     """Second log of stderr; None where it goes where stdout goes, and in their common order."""
     reads_stdin: bool = False
     """True where the task's stdin is the agent's."""
+    working_folder: Path = field(default_factory=Path.cwd)
+    """Path of the folder in which the agent was started."""
     address: str = ""
     """Address of the task in its cluster, at which only one task of this host may run; empty where it has none."""
 
     @property
     def folder(self) -> str:
         """Absolute path of the folder in which the task runs."""
-        return str(Path.cwd() / (self.directory or ""))
+        return str(self.working_folder / (self.directory or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,29 @@ class ShimProcess:
         os.lseek(self._errors, 0, os.SEEK_SET)
         with os.fdopen(self._errors, errors="replace") as file:
             return "".join(file.read().splitlines()[-1:])
+
+
+def why_no_shim(environment: Mapping[str, str]) -> str | None:
+    """Start a shim that ends at once; return why it could not be started, None where it could.
+
+    It takes 50 ms, and finds a Python or modules that are gone, and a host without room for another process.
+    """
+    command = [sys.executable, "-IS", "-c", _IMPORT.format(root=_ROOT)]
+    try:
+        tried = subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            errors="replace",
+            start_new_session=True,
+            check=False,
+        )
+    except OSError as error:
+        return f"cannot be started: its shim: {error}"
+    said = "".join(tried.stderr.splitlines()[-1:]) or f"it ended with {tried.returncode}"
+    return f"cannot be started: its shim: {said}" if tried.returncode else None
 
 
 def other_command(spec: TaskSpec, argv: Sequence[str], folder: str) -> str | None:

@@ -8,11 +8,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfscale.agent.supervision.shim import why_not_started
+from tfscale.agent.supervision.shim import folder_now, why_not_started
 
 
-def why_not_startable(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> str | None:
+def why_not_startable(
+    command: Sequence[str], working_folder: Path, directory: str | None, environment: Mapping[str, str]
+) -> str | None:
     """Return why the kernel would not start this program in this folder, None where it would."""
+    try:
+        folder = folder_now(str(working_folder), directory)
+    except OSError as error:
+        return why_not_started(error, list(command), directory)
     if folder is not None and not Path(folder).is_dir():
         return why_not_started(_error(errno.ENOENT, folder), list(command), folder)
     if os.sep in command[0]:

@@ -57,7 +57,7 @@ def task_environment(
 def _console(settings: AgentSettings) -> list[str]:
     """Return the command of a console of the task's own cluster, for a program that asks for its own diagnosis."""
     file = settings.cluster_file
-    cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file.absolute())]
+    cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file)]
     insecure = ["--insecure"] if settings.insecure else []
     return [sys.executable, "-m", "tfscale.console.cli", *cluster, *insecure]
 
@@ -78,7 +78,7 @@ def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ)
 
     Raises SocketError if neither the runtime folder nor the temporary one is short and private enough.
     """
-    identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
+    identity = hashlib.sha256(os.fsencode(settings.files.folder / settings.files.stem)).hexdigest()[:16]
     for folder in made_runtime_folders(base):
         path = folder / f"{identity}.sock"
         if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:

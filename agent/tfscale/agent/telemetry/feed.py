@@ -105,6 +105,10 @@ class Feed:
         for watcher in self._watchers:
             watcher.offer(frame)
 
+    def newest(self) -> EncodedFrame | None:
+        """Return the newest frame, None before the first."""
+        return next(iter(self._kept.newest(1)), None)
+
     @contextmanager
     def watch(self, since: float | None = None, *, pieces_since: float | None = None) -> Iterator[Watcher]:
         """Register a watcher for as long as the context lasts.

@@ -17,6 +17,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.preflight.checkup import Answer, Checkup, MeasuredTransfer
 from tfscale.core.preflight.examination import MOST_TASKS, Contact, Examination
 from tfscale.core.preflight.mesh import mesh_of, transfers_of
+from tfscale.core.validation import check_time
 
 _CONNECT = 5.0
 """Seconds for an agent's first answer."""
@@ -81,6 +82,7 @@ class ExaminationRound:
                 calls.reach_request(self._channels.identity(task)), timeout=_CONNECT
             )
             end = time.time()
+            check_time(reply.at)
             tries.append((end - begin, reply.at - (begin + end) / 2))
         took, ahead = min(tries)
         return ahead, took / 2

@@ -13,7 +13,6 @@ Blocks are only ever appended, two a second, so that a killed console loses half
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import struct
@@ -21,14 +20,15 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import zstandard
 from tfscale.console.engine.events import Event
 from tfscale.console.wire.entries import EntryError, Header, decode, decode_header
-from tfscale.core.cluster.file.cluster_file import parse_cluster
+from tfscale.core.cluster.file.cluster_file import read_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.validation import is_moment
 from tfscale.core.wire.fields import WireError
 
 SUFFIX = ".tfrec"
@@ -38,6 +38,10 @@ _CHECKED = struct.Struct("<4sId")
 HEAD, OPEN, MORE = b"head", b"open", b"more"
 _LARGEST = 1 << 28
 """Bytes of the largest block: a greater length is damage, and would be read into memory."""
+_LARGEST_CONTENT = 1 << 26
+"""Bytes of the largest block's content (chosen): a few KB of zstd may stand for GB, and a block holds half a second."""
+_PIECE = 512
+"""Bytes that are decompressed at once: 4 of them may stand for 128 KiB, so that these come to 16 MiB at most."""
 
 
 class RecordingError(UsageError):
@@ -81,7 +85,7 @@ class Recording:
         self.version = header.version
         """Version of the tfscale that recorded."""
         self._cluster = header.cluster
-        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path())
+        self.spec = read_cluster(header.cluster, name="recording", where=str(path))
         self.begin = header.begun
         """Unix seconds on the clock of the console that recorded."""
         self.end = self.begin
@@ -95,13 +99,13 @@ class Recording:
         """Yield the events in the order of their arrival at the console, from the chapter that holds `since`."""
         first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
         begin = self._chapters[max(0, first)][1]
-        stream: Any = None
+        content = _Content()
         for block in self._blocks(begin):
             if block.kind == OPEN:
-                stream = zstandard.ZstdDecompressor().decompressobj()
+                content = _Content()
             try:
-                events = decode(stream.decompress(self._payload(block)), self._cluster)
-            except (EntryError, zstandard.ZstdError, _ChecksumError) as error:
+                events = decode(content.of(self._payload(block)), self._cluster)
+            except (EntryError, zstandard.ZstdError, _DamageError) as error:
                 self._is_damaged(block.begin, str(error))
                 return
             if block.kind == MORE or block.begin == begin + _BLOCK.size:
@@ -112,7 +116,9 @@ class Recording:
         try:
             block = next(self._blocks(len(SIGNATURE)))
             header = decode_header(self._payload(block))
-        except (StopIteration, WireError, _ChecksumError):
+            if not is_moment(header.begun):
+                raise _DamageError
+        except (StopIteration, WireError, _DamageError):
             raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
         if not 1 <= header.schema_version <= SCHEMA_VERSION:
             raise RecordingError(
@@ -135,7 +141,7 @@ class Recording:
                 self._is_damaged(at, "cut off")
                 return
             kind, length, arrival, _ = _BLOCK.unpack_from(self._data, at)
-            if kind not in (HEAD, OPEN, MORE) or length > _LARGEST:
+            if kind not in (HEAD, OPEN, MORE) or length > _LARGEST or not is_moment(arrival):
                 self._is_damaged(at, "no block begins there")
                 return
             if begin + length > len(self._data):
@@ -149,15 +155,32 @@ class Recording:
         checked = _CHECKED.pack(block.kind, len(payload), block.at)
         (expected,) = struct.unpack_from("<I", self._data, block.begin - 4)
         if zlib.crc32(payload, zlib.crc32(checked)) != expected:
-            raise _ChecksumError("its checksum is wrong")
+            raise _DamageError("its checksum is wrong")
         return payload
 
     def _is_damaged(self, at: int, reason: str) -> None:
         self.damage = f"{self.path}: damaged at byte {at} of {len(self._data)} ({reason}): shown as far as that"
 
 
-class _ChecksumError(ValueError):
+class _DamageError(ValueError):
     pass
+
+
+class _Content:
+    """Content of a chapter's blocks: each continues one stream of zstd."""
+
+    def __init__(self) -> None:
+        self._stream = zstandard.ZstdDecompressor().decompressobj()
+
+    def of(self, payload: bytes) -> bytes:
+        """Return what the next block holds. Raises ZstdError, and _DamageError where that is more than 64 MiB."""
+        pieces, size = [], 0
+        for begin in range(0, len(payload), _PIECE):
+            pieces.append(self._stream.decompress(payload[begin : begin + _PIECE]))
+            size += len(pieces[-1])
+            if size > _LARGEST_CONTENT:
+                raise _DamageError(f"a block of more than {_LARGEST_CONTENT >> 20} MiB")
+        return b"".join(pieces)
 
 
 def _map(path: Path) -> bytes | mmap.mmap:

@@ -7,7 +7,6 @@ the agents that run on this machine.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from tfscale.console.settings.config import Settings
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
 from tfscale.core.cluster.cluster_spec import DEFAULT_AGENT_PORT, Address, ClusterError, ClusterSpec, Tls, parse_address
-from tfscale.core.cluster.file.cluster_file import load_cluster, parse_cluster
+from tfscale.core.cluster.file.cluster_file import load_cluster, read_cluster
 from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
 from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
@@ -114,7 +113,6 @@ async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> Clu
         raise CommandError(f"--agent {address}: {await channels.explain(task, error)}") from None
     finally:
         await channels.close()
-    spec = parse_cluster(
-        json.loads(description.cluster), name=description.run or "cluster", where=f"the agent at {address}", base=Path()
-    )
+    name = description.run or "cluster"
+    spec = read_cluster(description.cluster, name=name, where=f"the agent at {address}")
     return replace(spec, tls=tls)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from tfscale.console.transport.readable_channel import readable
 from tfscale.console.wire import calls
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError, day
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.local import open_files
 from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement, seats_of
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
@@ -46,6 +48,8 @@ _OPTIONS = (
 )
 _PATIENCE = 1.0
 """Seconds for the question why a connection failed: then the link is tried again."""
+_FILES = 32
+"""Open files that a console needs besides those of its streams (chosen): with 16 it was seen to work, with 12 not."""
 _MOST_ASKING = 4
 """Largest number of failed connections asked for a reason at once: if all fail, a few reasons tell why."""
 
@@ -57,10 +61,12 @@ class CommandError(TfscaleError):
 class Channels:
     """Channels by task. A stream has a channel of its own: when it is replaced, a long command goes on.
 
-    Raises SecurityError where an agent may not be dialled or a certificate cannot be read.
+    Raises SecurityError where an agent may not be dialled or a certificate cannot be read, and UsageError where too few
+    open files are allowed for all streams.
     """
 
     def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
+        open_files.allow(_FILES + len(spec.agents))
         self.spec = spec
         self.placement = file_placement(spec)
         """The newest placement that any agent has told."""
@@ -112,7 +118,7 @@ class Channels:
             async with self._opener.open(seat) as channel:
                 request = calls.seat_request(to, seat)
                 with contextlib.suppress(grpc.aio.AioRpcError):  # it is not there, or its tasks never move
-                    reply = await PlacementStub(channel).Seat(request, timeout=_PATIENCE)
+                    reply = await PlacementStub(readable(channel)).Seat(request, timeout=_PATIENCE)
                     self.follow(reply.placement)
 
         await asyncio.gather(*map(ask, seats_of(self.spec) if seats is None else seats))
@@ -135,13 +141,13 @@ class Channels:
         self._replace_older()
         if task not in self._stubs:
             self._channels[task] = self._opener.open(self.address(task))
-            self._stubs[task] = AgentStub(self._channels[task])
+            self._stubs[task] = AgentStub(readable(self._channels[task]))
         return self._stubs[task]
 
     def preflight(self, task: Task) -> PreflightAsyncStub:
         """Return the stub of the task's agent for examinations."""
         self.stub(task)
-        return PreflightStub(self._channels[task])
+        return PreflightStub(readable(self._channels[task]))
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""

@@ -16,6 +16,7 @@ from tfscale.console.wire import calls
 from tfscale.core.access.orders import ORDERS, Order
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import printable
+from tfscale.core.validation import check_time
 
 _logger = logging.getLogger(__name__)
 _STACK_PATIENCE = 10.0
@@ -170,6 +171,7 @@ class AgentCommands:
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
         async with self._explained(f"cannot {verb}", lead, call):
             async for message in call:
+                check_time(message.at)
                 yield calls.progress(message, verb, message.at)
 
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
@@ -183,6 +185,7 @@ class AgentCommands:
         request = calls.stack_request(self._channels.identity(task))
         async with self._explained("no stack", task):
             reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
+            check_time(reply.at)
         return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
@@ -193,12 +196,14 @@ class AgentCommands:
 
     @asynccontextmanager
     async def _explained(self, failure: str, task: Task, stream: Any = None) -> AsyncIterator[None]:
-        """Raise an error of gRPC in this block as a CommandError; at the block's end, cancel the stream."""
+        """Raise an error of gRPC, or an answer without sense, as a CommandError; at the end, cancel the stream."""
+        agent = f"the agent of {task} at {self._channels.address(task)}"
         try:
             yield
         except grpc.aio.AioRpcError as error:
-            agent = f"the agent of {task} at {self._channels.address(task)}"
             raise CommandError(f"{failure}: {agent}: {await self._channels.explain(task, error)}") from None
+        except ValueError as error:
+            raise CommandError(f"{failure}: {agent}: its answer makes no sense: {error}") from None
         finally:
             if stream is not None:
                 stream.cancel()

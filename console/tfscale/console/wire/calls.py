@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.task_status import Stage
 from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.core.wire.fields import WireError
 from tfscale.v1 import agent_pb2, arrival_pb2, placement_pb2, preflight_pb2, report_pb2
 
 _PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
@@ -180,7 +182,11 @@ def send_request(to: TaskIdentity, target: Task, port: int, seconds: float) -> p
 
 
 def transfer(message: preflight_pb2.SendReply) -> Transfer:
-    return record_of(Transfer, message, CAUTION)
+    """Return what was sent. Raises WireError where that took no time."""
+    done = record_of(Transfer, message, CAUTION)
+    if not done.problem and not 0 < done.seconds < math.inf:
+        raise WireError(f"it has sent for {done.seconds:g} s")
+    return done
 
 
 def _to(identity: TaskIdentity) -> agent_pb2.TaskIdentity:

@@ -21,6 +21,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.text import printable
+from tfscale.core.validation import is_moment
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, recording_pb2
@@ -106,6 +107,8 @@ def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:
 
 
 def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
+    if not is_moment(entry.at):
+        raise EntryError("an event has no date")
     match entry.WhichOneof("event"):
         case "second":
             return SecondPassed(entry.at)
@@ -113,7 +116,9 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
             message = entry.frame.SerializeToString()
             return FrameArrived(entry.at, Task.parse(entry.task), frames.frame(message), message)
         case "link":
-            return LinkChanged(entry.at, Task.parse(entry.task), link_state(entry.link.state), entry.link.reason)
+            return LinkChanged(
+                entry.at, Task.parse(entry.task), link_state(entry.link.state), printable(entry.link.reason)
+            )
         case "description":
             entry.description.cluster = entry.description.cluster or cluster
             return AgentDescribed(entry.at, Task.parse(entry.task), calls.description(entry.description))

@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
+from tfscale.core.errors import UsageError
 from tfscale.core.validation import is_moment
 from tfscale.core.wire.fields import WireError
 
@@ -68,7 +69,8 @@ def message_of(kind: type[M], record: Any) -> M:
 def record_of(kind: type[R], message: Message, caution: Caution = _TRUSTING) -> R:
     """Return the record of type `kind` with the fields of the message.
 
-    Raises WireError for a member of an enum that this version does not know, unless `caution` has another for it.
+    Raises WireError for a member of an enum that this version does not know, unless `caution` has another for it, and
+    for a text that is no name of a task.
     """
     readers = _readers(kind, type(message), caution)  # type: ignore[arg-type]  # mypy takes a class for unhashable
     return kind(*[read(message) for read in readers])
@@ -96,7 +98,7 @@ def _value_writer(descriptor: Any, hint: Any) -> Convert | None:
     if hint is str:
         return _encodable
     # A task, for example, has a name on the wire.
-    return None if hint in (int, float, bool) or get_origin(hint) is Sequence else str
+    return None if hint in (int, float, bool, bytes) or get_origin(hint) is Sequence else str
 
 
 def _encodable(text: str) -> str:
@@ -134,7 +136,14 @@ def _value_reader(descriptor: Any, hint: Any, caution: Caution) -> Convert | Non
         return partial(_member, members, hint.__name__, caution.newer.get(hint))
     if hint is str:
         return caution.text
-    return None if _bare(hint) in (int, float, bool) else hint.parse
+    return None if _bare(hint) in (int, float, bool, bytes) else partial(_parse, hint.parse)
+
+
+def _parse(parse: Convert, text: str) -> Any:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise WireError(str(error)) from None
 
 
 def _read(name: str, convert: Convert, message: Message) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from signal import SIGKILL
 
 import grpc
@@ -24,6 +26,7 @@ from faults import orders, seats
 from faults.fault import RUNS, Expectation, Fault, Setup, Unexpected
 from faults.judge import VACANT
 from faults.kinds.access import certified
+from faults.kinds.places import no_root
 from faults.seats import SPARE
 from faults.trial import Trial
 
@@ -42,6 +45,19 @@ def _hosts(spares: int, *more: str, policy: str = "OnFailure") -> Setup:
 
 SPARED, BARE, FEWER = _hosts(1), _hosts(0), _hosts(0, "min_workers = 2")
 ENDING_LATE = replace(SPARED, variables={"ENDING": "4"})
+SMALL = replace(
+    SPARED,
+    prefix={
+        SPARE: (
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            'mount -t tmpfs -o size=1m,mode=0700 t "$0" && exec "$@"',
+            "{folder}/state",
+        )
+    },
+)
 CORDONING = _hosts(1, "cordon_after = 1")
 OBSERVED = Setup(
     workers=2, before=lambda trial: _observer(trial), table='[recovery]\npolicy = "Never"\nmin_workers = 1'
@@ -119,6 +135,15 @@ def _without_spare(trial: Trial) -> str:
     trial.signal("agent", SPARE, SIGKILL)
     trial.agents[SPARE].wait(60)
     return _refused(_without(trial, PEER), "no place for worker:1: no further spare is free")
+
+
+def _without_room(trial: Trial) -> str:
+    """Fill the disk that the spare alone sees."""
+    seen = Path(f"/proc/{trial.process('agent', SPARE)}/root{trial.state}")
+    with contextlib.suppress(OSError), (seen / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(1 << 12)):
+            pass
+    return _refused(_without(trial, PEER), "no place for worker:1.*can take none.*No space left on device")
 
 
 def _spare_killed(trial: Trial) -> None:
@@ -271,6 +296,14 @@ FAULTS = (
         replace(UNTOUCHED, words="it is refused, and nothing is stopped"),
         _without_spare,
         SPARED,
+    ),
+    Fault(
+        "without a host, the spare's disk full",
+        "a restart without the host of worker:1 is ordered while the disk of the spare is full",
+        replace(UNTOUCHED, words="it is refused with the reason, and nothing is stopped"),
+        _without_room,
+        SMALL,
+        missing=no_root,
     ),
     *(
         Fault(

@@ -24,8 +24,23 @@ PAIR = Setup(workers=2)
 KEEPS = Expectation("it is refused, and nothing is stopped", {W0: RUNS}, (W0,), most_lost=0)
 
 
-def _no_root() -> str:
+def no_root() -> str:
+    """Return why no small disk can be had here, empty where one can."""
     return "" if os.geteuid() == 0 else "a small disk needs root"
+
+
+def _in_project(trial: Trial) -> None:
+    (trial.folder / "project").mkdir()
+
+
+def _made_anew(trial: Trial) -> str:
+    (trial.folder / "project").rmdir()
+    refused = _refused(trial, "Restart", "the working folder was removed: make it anew")
+    _in_project(trial)
+    answer = orders.order(trial.spec, "Restart", W0)
+    if not answer.startswith("DONE"):
+        raise Unexpected(f"the restart answered {answer!r} after {refused!r}")
+    return refused
 
 
 def _listener(trial: Trial, port: int) -> socket.socket:
@@ -157,6 +172,7 @@ def _stderr_closed(trial: Trial) -> None:
 
 
 DISK = Setup(before=_mount)
+PROJECT = Setup(before=_in_project, prefix={W0: ("sh", "-c", 'cd {folder}/project && exec "$@"', "sh")})
 FAULTS = (
     Fault(
         "port of task taken",
@@ -185,7 +201,7 @@ FAULTS = (
         KEEPS,
         _full_then_restart,
         DISK,
-        missing=_no_root,
+        missing=no_root,
         quick=True,
     ),
     Fault(
@@ -194,7 +210,7 @@ FAULTS = (
         Expectation("its end is told", {W0: "^exited 3"}),
         _full_then_end,
         DISK,
-        missing=_no_root,
+        missing=no_root,
     ),
     Fault(
         "full disk: next agent",
@@ -202,7 +218,7 @@ FAULTS = (
         Expectation("the end is written: the next agent tells it, and starts nothing", {W0: "^exited 3"}),
         _full_then_next_agent,
         DISK,
-        missing=_no_root,
+        missing=no_root,
     ),
     Fault(
         "hanging disk: log",
@@ -216,6 +232,13 @@ FAULTS = (
         "the journal's disk hangs; a restart is ordered",
         KEEPS,
         _hang_journal,
+    ),
+    Fault(
+        "working folder made anew",
+        "the working folder is removed, and a restart is ordered; it is made anew, and one is ordered again",
+        Expectation("the first is refused and stops nothing, the second is carried out", {W0: RUNS}, is_new=(W0,)),
+        _made_anew,
+        PROJECT,
     ),
     Fault(
         "out of memory",
