@@ -1,4 +1,4 @@
-"""Cluster of three workers and spares whose agents are all real, with real tasks, in one process."""
+"""Agents of three workers and of spares on hosts of their own, whose tasks may be placed anew: all in one process."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ class Cluster:
             )
             for number in range(3 + spares)
         ]
-        recovery = RecoveryPolicy(
-            dict.fromkeys(Role, RestartPolicy.ON_FAILURE), **{"backoff": 0.1, "most_backoff": 0.2, **policy}
-        )
+        usual = {"by_role": dict.fromkeys(Role, RestartPolicy.ON_FAILURE), "backoff": 0.1, "most_backoff": 0.2}
+        recovery = RecoveryPolicy(**{**usual, **policy})
         self.spec = ClusterSpec(
             name="test",
             tasks={task: place for task, (_, place) in zip((W0, W1, W2), pairs, strict=False)},
