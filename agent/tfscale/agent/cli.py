@@ -20,6 +20,7 @@ import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.agent import probe_install, process_one
 from tfscale.agent.host.host_gpus import with_gpus
+from tfscale.agent.host.host_names import refuse_two_names
 from tfscale.agent.host.launcher import others_unknown
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
 from tfscale.agent.life import hand_over, host_agents
@@ -141,6 +142,7 @@ def read_settings(
         chosen = {**_ALONE, **chosen}
     spare = _spare(chosen, spec)
     tasks = (spec.lead,) if spare is not None else own_tasks(chosen, spec, own, file)
+    refuse_two_names(spec, str(file or "TF_CONFIG"))
     if "listen" in chosen and len(tasks) > 1:
         raise UsageError(
             f"--listen {chosen['listen']}: one address for {len(tasks)} tasks ({', '.join(map(str, tasks))}): give the "

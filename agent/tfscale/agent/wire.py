@@ -36,7 +36,7 @@ from tfscale.core.text import bounded
 from tfscale.core.validation import LATEST, check_counts, check_subject
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.core.wire.fields import WireError, delimited
-from tfscale.v1 import agent_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, consensus_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
 
 MOST_REASON = 200
 """Characters of a reason, which stands in frames, journals and logs."""
@@ -334,11 +334,20 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
     return method, [*getattr(request, "tasks", ()), *hosts], getattr(request, "reason", "")
 
 
+_NO_ORDERS = (
+    agent_pb2.FailureReport,
+    consensus_pb2.PrepareRequest,
+    consensus_pb2.AcceptRequest,
+    consensus_pb2.IntroduceRequest,
+)
+"""Requests of agents that report or vote: the audit log has what somebody ordered."""
+
+
 def is_order(request: Any) -> bool:
-    """Return whether a request is to change something; other requests check whether an order is possible, or report."""
+    """Return whether a request is to change something; others ask, report or vote."""
     questions = (agent_pb2.ApplyRequest.TARGET_STOPPABLE, agent_pb2.ApplyRequest.TARGET_STARTABLE)
     is_question = isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
-    return not is_question and not isinstance(request, agent_pb2.FailureReport)
+    return not is_question and not isinstance(request, _NO_ORDERS)
 
 
 def failure_of(reply: Any) -> str:

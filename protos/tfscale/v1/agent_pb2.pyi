@@ -393,9 +393,12 @@ class TasksRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     WITHOUT_FIELD_NUMBER: _builtins.int
     BY_POLICY_FIELD_NUMBER: _builtins.int
+    CARRIED_FOR_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     expected_generation: _builtins.int
     """0: any. Otherwise refused with FAILED_PRECONDITION when it has moved on"""
+    carried_for: _builtins.str
+    """Who gave the order to the agent that carries it to this one, where its own caller did not: it is carried no further."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """"worker:1"; what else must go along is the agent's to add"""
@@ -419,10 +422,11 @@ class TasksRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         without: _abc.Iterable[_builtins.str] | None = ...,
         by_policy: Global___ByPolicy | None = ...,
+        carried_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_policy", b"by_policy", "carried_for", b"carried_for", "expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -652,8 +656,11 @@ class OrderRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENT_FIELD_NUMBER: _builtins.int
+    CARRIED_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     argument: _builtins.str
+    carried_for: _builtins.str
+    """as in TasksRequest; only of an order about a host"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -662,10 +669,11 @@ class OrderRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         name: _builtins.str = ...,
         argument: _builtins.str = ...,
+        carried_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "name", b"name", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "carried_for", b"carried_for", "name", b"name", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -785,6 +793,7 @@ class FailureReport(_message.Message):
     GLOBAL_STEP_FIELD_NUMBER: _builtins.int
     STILL_FIELD_NUMBER: _builtins.int
     IS_INSIDE_FIELD_NUMBER: _builtins.int
+    UNSTARTED_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """that has failed: "worker:1" """
     checkpoint: _builtins.float
@@ -794,6 +803,8 @@ class FailureReport(_message.Message):
     """seconds without a step; absent where it has ended"""
     is_inside: _builtins.bool
     """of a hang: it waits in a collective"""
+    unstarted: _builtins.float
+    """Seconds for which the command to the status's generation has not started the task; absent where it runs or ended."""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     @_builtins.property
@@ -810,10 +821,11 @@ class FailureReport(_message.Message):
         global_step: _builtins.int | None = ...,
         still: _builtins.float | None = ...,
         is_inside: _builtins.bool = ...,
+        unstarted: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -821,12 +833,16 @@ class FailureReport(_message.Message):
     _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
     _WhichOneofReturnType__still: _TypeAlias = _typing.Literal["still"]  # noqa: Y015
     _WhichOneofArgType__still: _TypeAlias = _typing.Literal["_still", b"_still"]  # noqa: Y015
+    _WhichOneofReturnType__unstarted: _TypeAlias = _typing.Literal["unstarted"]  # noqa: Y015
+    _WhichOneofArgType__unstarted: _TypeAlias = _typing.Literal["_unstarted", b"_unstarted"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__still) -> _WhichOneofReturnType__still | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unstarted) -> _WhichOneofReturnType__unstarted | None: ...
 
 Global___FailureReport: _TypeAlias = FailureReport  # noqa: Y015
 

@@ -110,8 +110,9 @@ class AgentServicer(object):
 
     def Restart(self, request, context):
         """Restart, stop or start tasks. Which tasks go together follows from the strategy: the agent of the lead task
-        (chief, else worker 0) issues the generation and drives the others; other agents answer FAILED_PRECONDITION and
-        name the lead. The stream ends after the last task's outcome.
+        (chief, else worker 0) issues the generation and drives the others. Any other agent carries the order to the lowest
+        task in the cluster's order whose agent answers, or issues it where that is itself. The stream ends after the last
+        task's outcome.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

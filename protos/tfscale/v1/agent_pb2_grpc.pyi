@@ -37,8 +37,9 @@ class AgentStub:
     Describe: _grpc.UnaryUnaryMultiCallable[_agent_pb2.DescribeRequest, _agent_pb2.Description]
     Restart: _grpc.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]
     """Restart, stop or start tasks. Which tasks go together follows from the strategy: the agent of the lead task
-    (chief, else worker 0) issues the generation and drives the others; other agents answer FAILED_PRECONDITION and
-    name the lead. The stream ends after the last task's outcome.
+    (chief, else worker 0) issues the generation and drives the others. Any other agent carries the order to the lowest
+    task in the cluster's order whose agent answers, or issues it where that is itself. The stream ends after the last
+    task's outcome.
     """
     Stop: _grpc.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]
     Start: _grpc.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]
@@ -72,8 +73,9 @@ class AgentAsyncStub(AgentStub):
     Describe: _aio.UnaryUnaryMultiCallable[_agent_pb2.DescribeRequest, _agent_pb2.Description]  # type: ignore[assignment]
     Restart: _aio.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]  # type: ignore[assignment]
     """Restart, stop or start tasks. Which tasks go together follows from the strategy: the agent of the lead task
-    (chief, else worker 0) issues the generation and drives the others; other agents answer FAILED_PRECONDITION and
-    name the lead. The stream ends after the last task's outcome.
+    (chief, else worker 0) issues the generation and drives the others. Any other agent carries the order to the lowest
+    task in the cluster's order whose agent answers, or issues it where that is itself. The stream ends after the last
+    task's outcome.
     """
     Stop: _aio.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]  # type: ignore[assignment]
     Start: _aio.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]  # type: ignore[assignment]
@@ -122,8 +124,9 @@ class AgentServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_pb2.Progress], _abc.AsyncIterator[_agent_pb2.Progress]]:
         """Restart, stop or start tasks. Which tasks go together follows from the strategy: the agent of the lead task
-        (chief, else worker 0) issues the generation and drives the others; other agents answer FAILED_PRECONDITION and
-        name the lead. The stream ends after the last task's outcome.
+        (chief, else worker 0) issues the generation and drives the others. Any other agent carries the order to the lowest
+        task in the cluster's order whose agent answers, or issues it where that is itself. The stream ends after the last
+        task's outcome.
         """
 
     @_abc_1.abstractmethod

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from running_agents import W1
 from tfscale.agent.cluster import start_trial
-from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken
+from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.settings import AgentSettings
@@ -53,6 +53,18 @@ async def test_a_fence_ends_what_is_older_and_keeps_what_is_not(task: LocalTask)
     assert (await task.fence(3, Reason("test"))).state is TaskState.EXITED
     with pytest.raises(Overtaken, match="worker:1 is in generation 3, the request is for 2"):
         await task.fence(2, Reason("test"))
+
+
+async def test_a_start_is_awaited_from_a_restarts_stop_up_to_the_start_also_by_the_next_agent(task: LocalTask) -> None:
+    assert (await task.run(2, Reason("test"))) and task.unstarted() is None
+    await task.fence(3, Reason("test"), verb=Verb.RESTART)
+    assert task.unstarted() is not None
+    heir = LocalTask(task._settings, Journal(task._settings.files.journal), task._supervisor, ProbeReports(W1))
+    await heir.adopt()
+    assert heir.unstarted() is not None
+    assert (await task.run(3, Reason("test"))) and task.unstarted() is None
+    await task.fence(4, Reason("test"), verb=Verb.STOP)
+    assert task.unstarted() is None
 
 
 async def test_the_agents_own_start_yields_to_a_request_of_the_lead(task: LocalTask) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 from tfscale.agent.host import host_names
-from tfscale.agent.host.host_names import own_hosts
+from tfscale.agent.host.host_names import own_hosts, refuse_two_names
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster
+from tfscale.core.errors import UsageError
 from tfscale.core.preflight.examination import ResolvedName
 
 OTHER = "198.51.100.7"
@@ -69,6 +70,25 @@ def test_a_name_is_looked_up_only_where_no_other_is_the_hosts(monkeypatch: pytes
     assert own_hosts(cluster("machine-a", "alias")) == {"machine-a"} and not looked_up
     assert own_hosts(cluster("stranger", "alias", "nowhere")) == {"alias"}
     assert set(looked_up) == {"stranger", "alias", "nowhere"}
+
+
+def test_one_address_of_this_host_by_two_names_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    names(monkeypatch, "machine-a.example.org")
+    (address, *_) = [
+        at.address for found in psutil.net_if_addrs().values() for at in found if _is_distant(at.address)
+    ] or [OTHER]
+    for pair in (["machine-a", "machine-a.example.org"], ["Machine-A", "localhost"], ["machine-a", address]):
+        if pair[1] != OTHER:
+            with pytest.raises(
+                UsageError, match=r"^a.toml: .*:2222 are one address of this host: each task needs its own"
+            ):
+                refuse_two_names(cluster(*pair), "a.toml")
+    for pair in (["machine-a", "machine-b"], ["machine-a", OTHER], ["127.0.0.1", "127.0.0.2"]):
+        refuse_two_names(cluster(*pair), "a.toml")
+
+
+def _is_distant(host: str) -> bool:
+    return _is_address(host) and not ipaddress.ip_address(host).is_loopback
 
 
 def _is_address(host: str) -> bool:

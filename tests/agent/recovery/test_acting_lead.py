@@ -11,9 +11,10 @@ import pytest
 from tfscale.agent.cluster.failure_report import FailureReport
 from tfscale.agent.cluster.gang import Gang, GangError, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
-from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
+from tfscale.agent.recovery.acting_lead import ActingLead, NotActing
 from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangStacks
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec

@@ -22,7 +22,7 @@ from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY
 from tfscale.core.cluster.security import open_channel
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, placement_pb2, preflight_pb2, preflight_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, consensus_pb2, placement_pb2, preflight_pb2, preflight_pb2_grpc
 
 SettingsOf = Callable[..., AgentSettings]
 REQUESTS = {
@@ -106,8 +106,12 @@ def test_every_call_of_the_services_has_a_row() -> None:
     agents = agent_pb2.DESCRIPTOR.services_by_name["Agent"].methods_by_name
     preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
     placements = placement_pb2.DESCRIPTOR.services_by_name["Placement"].methods_by_name
-    assert set(CALLS) == {*agents, *preflights, *placements}
-    assert set(REQUESTS) == {*agents, *preflights}  # placements: tests/agent/life/test_placed_agent.py
+    votes = consensus_pb2.DESCRIPTOR.services_by_name["Consensus"].methods_by_name
+    assert set(CALLS) == {*agents, *preflights, *placements, *votes}
+    assert set(REQUESTS) == {
+        *agents,
+        *preflights,
+    }  # placements: tests/agent/life/test_placed_agent.py; votes: tests/agent/consensus/test_voter_peer.py
 
 
 async def test_on_loopback_only_the_same_user_may_order_and_read_what_is_private(settings_of: SettingsOf) -> None:

@@ -61,6 +61,23 @@ async def test_texts_of_megabytes_are_cut_as_they_come(path: Path) -> None:
         assert (len(reports.probe.message), len(reports.probe.warnings[0])) == (2000, 2000)
 
 
+async def test_fifty_warnings_are_kept_and_the_others_counted(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def report(first: int) -> report_pb2.TaskReport:
+        warnings = [f"warning {number}" for number in range(first, first + 1000)]
+        return report_pb2.TaskReport(
+            probe=telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING, warnings=warnings)
+        )
+
+    left_out = "more warnings of this probe are left out: the first 50 are kept"
+    async with served(path) as reports:
+        await said(path, hello(), report(0))
+        assert reports.probe is not None
+        assert reports.probe.warnings == (*(f"warning {number}" for number in range(50)), f"950 {left_out}")
+        await said(path, hello(), report(1), report(2000), report(3000), report(25))
+        assert reports.probe.warnings == (*(f"warning {number}" for number in range(25, 50)), f"975 {left_out}")
+    assert sum("left out" in record.getMessage() for record in caplog.records) == 1
+
+
 async def test_everything_that_a_probe_says_is_collected(path: Path) -> None:
     probe = telemetry_pb2.ProbeStatus(
         state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MirroredStrategy", replicas=2

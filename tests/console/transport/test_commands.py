@@ -22,10 +22,22 @@ async def test_a_restart_is_the_leads_and_is_told_moment_by_moment() -> None:
     assert cluster.generation == 2
 
 
-async def test_a_lead_that_is_down_is_one_clear_line() -> None:
+async def test_where_the_leads_agent_is_down_another_is_asked_to_carry_the_order() -> None:
     async with FakeCluster(2) as cluster:
         channels = Channels(cluster.spec, insecure=False)
         await cluster.agents[FIRST].stop()
+        with pytest.raises(CommandError, match=r"cannot restart: the agent of worker:1 .*: the lead is worker:0"):
+            async for _ in AgentCommands(channels).order("restart", [SECOND]):
+                pass
+        await channels.close()
+    assert [request.to.task for request in cluster.agents[SECOND].requests] == ["worker:1"]
+
+
+async def test_a_lead_that_is_down_is_one_clear_line() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        for task in (FIRST, SECOND):
+            await cluster.agents[task].stop()
         with pytest.raises(CommandError, match=r"cannot restart: the agent of worker:0 .*is tfscale-agent running"):
             async for _ in AgentCommands(channels).order("restart", [SECOND]):
                 pass

@@ -1,10 +1,11 @@
-"""Report of an agent that its task has failed or hangs, and the verdict of the acting lead about it."""
+"""Report of an agent that its task has failed, hangs or was left unstarted, and the acting lead's verdict about it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from tfscale.agent.cluster.restart_budget import Progress
+from tfscale.core.cluster.task import Task
 from tfscale.core.failure.task_failure import Failure, failure_of
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import duration
@@ -27,6 +28,8 @@ class FailureReport:
     """Seconds without a step, of a task that runs."""
     is_inside: bool = False
     """True where the task runs and waits in a collective."""
+    unstarted: float | None = None
+    """Seconds for which a start is awaited that a command has announced: that of the status's generation."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -41,6 +44,8 @@ class FailureReport:
         """Return the end of the task; None while it runs. `at` stands for its time where that is not known."""
         if self.still is not None:
             return None
+        if self.unstarted is not None:
+            return Failure(self.task, *self.key, at - self.unstarted, None, None, unstarted=True)
         end = self.status.exit
         failed = failure_of(self.task, self.status, at)
         if failed is None and self.status.state is TaskState.EXITED and end is not None:
@@ -51,6 +56,11 @@ class FailureReport:
     def how(self) -> str:
         """Words about a task that makes no step."""
         return f"made no step for {duration(self.still or 0.0)}"
+
+
+def unstarted_report(task: Task, generation: int, seconds: float) -> FailureReport:
+    """Return the report that the command to this generation has not started a task for so long."""
+    return FailureReport(str(task), TaskStatus(TaskState.PENDING, generation), unstarted=seconds)
 
 
 @dataclass(frozen=True, slots=True)

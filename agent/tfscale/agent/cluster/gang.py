@@ -126,6 +126,12 @@ class Gang:
         """Return the generation of the newest command that this agent has given to the task, 0 without one."""
         return self._commanded.get(task, 0)
 
+    @property
+    def start_under_way(self) -> Operation | None:
+        """Command under way after which its tasks run; None without one."""
+        operation = self._operation
+        return None if operation is None or operation.carried_out.is_set() or _verb(operation).is_end else operation
+
     async def begin(self) -> None:
         """Start the lead's own task and its peers that answer, in a generation newer than any.
 
@@ -158,7 +164,7 @@ class Gang:
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
-            generation = self._after(await self._generations(self._members))
+            generation = await self._next_generation(expected)
             await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._cancel()
             reason = reason if reason.text else Reason(f"{verb} by request")
@@ -175,7 +181,7 @@ class Gang:
         async with self._deciding:
             await self._written_down()
             self._refuse(expected)
-            generation = self._after(await self._generations(self._members))
+            generation = await self._next_generation(expected)
             await self._check(Verb.RESTART, tasks, generation, is_start=False)
             await self._cancel()
             return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
@@ -218,15 +224,27 @@ class Gang:
             await ending.carried_out.wait()
 
     def _refuse(self, expected: int | None) -> None:
-        now = self._journal.entry.generation
-        if expected is not None and expected != now:
-            raise Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
+        if expected is not None and expected < self._journal.entry.generation:
+            raise self._overtaken(expected, self._journal.entry.generation)
         busy = self._operation
         if busy is not None and not busy.overdue and not busy.carried_out.is_set():
             names = ", ".join(map(str, busy.tasks))
             raise Busy(
                 f"a {busy.intent.verb} of {names} to generation {busy.intent.generation} is under way: wait for it"
             )
+
+    def _overtaken(self, expected: int, now: int) -> Overtaken:
+        return Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
+
+    async def _next_generation(self, expected: int | None) -> int:
+        """Return the generation of a new command. Raises Overtaken if `expected` is above all that an agent knows.
+
+        It may be above the own journal's where another agent has led meanwhile.
+        """
+        following = self._after(await self._generations(self._members))
+        if expected is not None and expected >= following:
+            raise self._overtaken(expected, following - 1)
+        return following
 
     async def _generations(self, tasks: Iterable[Task]) -> dict[Task, int | None]:
         asked = tuple(tasks)

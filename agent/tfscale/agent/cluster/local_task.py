@@ -55,6 +55,8 @@ class LocalTask:
         self._commanded = False
         """True once the lead has sent a request."""
         self._leaving = False
+        self._unstarted_since: float | None = None
+        """Time on the loop's clock since which a start is awaited that a command has announced, None for none."""
         self.socket = ""
         """Path of the socket on which the task reports: the adopted task's, else a new one."""
 
@@ -67,6 +69,8 @@ class LocalTask:
             newest = max(entry.generation, status.generation)
             await self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
             self._reports.begin(status.generation, status.attempt)
+        elif entry.commanded > entry.task_generation and not (entry.drained or entry.ended_by):
+            self._unstarted_since = asyncio.get_running_loop().time()
         running_socket = entry.socket if self._supervisor.alive else None
         self.socket = running_socket or report_socket(self._settings)
         return status
@@ -104,6 +108,8 @@ class LocalTask:
             if self._supervisor.status.generation < generation:
                 is_end = verb is not None and verb.is_end
                 await self._journal.update(ended_by=verb if is_end else None)
+                # Before the stop, in which this request ends if the agent dies that has sent it.
+                self._unstarted_since = None if is_end else asyncio.get_running_loop().time()
                 await self._supervisor.stop(reason.text)
                 self._on_over(False) if is_end else None
             return self._supervisor.status
@@ -141,6 +147,11 @@ class LocalTask:
             if not self._supervisor.alive:
                 self._on_over(True)
             raise
+
+    def unstarted(self) -> float | None:
+        """Return the seconds for which a start is awaited that a command has announced; None where none is."""
+        since = self._unstarted_since
+        return None if since is None else asyncio.get_running_loop().time() - since
 
     def add_to_reason(self, words: str) -> None:
         """Add to the reason in the task's status what an order without a change of state has done."""
@@ -188,6 +199,7 @@ class LocalTask:
         await self._journal.update(
             task_generation=generation, attempt=attempt, socket=self.socket, drained=False, ended_by=None
         )
+        self._unstarted_since = None
         self._reports.begin(generation, attempt)
         self._free_port()
         environment = task_environment(self._settings, generation, attempt, self.socket)

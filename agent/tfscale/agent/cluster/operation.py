@@ -34,6 +34,9 @@ class Operation:
         self.tasks = tasks
         self.complaint = ""
         """Words about the agent that does not answer; empty while all do."""
+        self.missing: Task | None = None
+        """Task whose agent was the first that did not answer, `overdue_since` that time on the loop's clock."""
+        self.overdue_since = 0.0
         self.driver: asyncio.Task[None] | None = None
         self.is_settled = False
         """True once nothing is left to do but to write that down."""
@@ -57,6 +60,8 @@ class Operation:
     def unreachable(self, task: Task, why: str) -> None:
         """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
         self.complaint = f"{why}; the {self.intent.verb} goes on by itself when it answers"
+        if self.missing is None:
+            self.missing, self.overdue_since = task, asyncio.get_running_loop().time()
         self.report(Stage.FAILED, [task], self.complaint)
         self.finish()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import grpc
 import grpc.aio
@@ -31,6 +31,9 @@ _CHECK = 6.0
 """Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to a newly started
 agent."""
 
+_ORDER = 8.0
+"""Seconds in which the peer's agent carries an order out, for which it asks all other agents."""
+
 _AGAIN = 0.25
 """Seconds until a request is repeated that a leaving agent has not answered, or has left to the next agent."""
 
@@ -48,7 +51,7 @@ class Peer:
     """
 
     def __init__(self, spec: ClusterSpec, run: str, task: Task, opener: ChannelOpener, patience: float = 20.0) -> None:
-        self._spec, self._task, self._opener = spec, task, opener
+        self._spec, self.task, self._opener = spec, task, opener
         self._identity = identity_of(spec, run, task)
         self._to = wire.identity_message(self._identity)
         self.refusal = ""
@@ -129,6 +132,29 @@ class Peer:
                 return None
             raise self._refused(error) from error
 
+    async def carry(self, verb: Verb, order: agent_pb2.TasksRequest, giver: str) -> AsyncIterator[agent_pb2.Progress]:
+        """Give the peer's agent the command that `giver` gave to this one; yield its progress. Raises GangError."""
+        carried = agent_pb2.TasksRequest()
+        carried.CopyFrom(order)
+        carried.to.CopyFrom(self._to)
+        carried.carried_for = giver
+        call = getattr(self._stub(), verb.capitalize())(carried)
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise self._refused(error) from error
+        finally:
+            call.cancel()
+
+    async def carry_order(self, name: str, argument: str, giver: str) -> str:
+        """Give the peer's agent an order about a host, as `carry` does; return its result in words."""
+        order = agent_pb2.OrderRequest(to=self._to, name=name, argument=argument, carried_for=giver)
+        try:
+            return (await self._stub().Order(order, timeout=_ORDER)).done
+        except grpc.aio.AioRpcError as error:
+            raise self._refused(error) from error
+
     async def stacks(self) -> str:
         """Return the Python stacks of the peer's threads. Raises StackUnavailable."""
         try:
@@ -148,7 +174,7 @@ class Peer:
 
     async def _host_answers(self, patience: float) -> bool:
         """Decide whether the kernel of the agent's host answers: it does so also for a stopped or dead agent."""
-        address = self._spec.agents[self._task]
+        address = self._spec.agents[self.task]
         try:
             async with asyncio.timeout(patience):
                 _, writer = await asyncio.open_connection(address.host, address.port)
@@ -171,7 +197,7 @@ class Peer:
     def _opened(self) -> grpc.aio.Channel:
         version = self._opener.version
         if version not in self._channels:
-            self._channels[version] = self._opener.open(self._spec.agents[self._task])
+            self._channels[version] = self._opener.open(self._spec.agents[self.task])
         return self._channels[version]
 
     async def _apply(
@@ -213,7 +239,7 @@ class Peer:
             # An agent that is stopped answers nothing, and its kernel keeps the connection.
             if await self.generation(self._patience / 4, wait=True) is not None:
                 if is_reported:
-                    _logger.info("its agent answers again", extra={"task": str(self._task)})
+                    _logger.info("its agent answers again", extra={"task": str(self.task)})
                 heard, is_reported = loop.time(), False
             elif loop.time() - heard >= self._patience and not is_reported:
                 is_reported = True
@@ -225,7 +251,7 @@ class Peer:
         refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
         self._look_for_fault(error)
         if refusal and refusal != self.refusal:
-            _logger.warning("the agent at %s refuses: %s", self._spec.agents[self._task], refusal)
+            _logger.warning("the agent at %s refuses: %s", self._spec.agents[self.task], refusal)
         self.refusal = refusal
 
     def _look_for_fault(self, error: grpc.aio.AioRpcError) -> None:
@@ -239,16 +265,16 @@ class Peer:
             self._fault = ""
 
     async def _ask_for_fault(self) -> None:
-        address = self._spec.agents[self._task]
+        address = self._spec.agents[self.task]
         fault = await asyncio.to_thread(tls_fault, address, self._opener.tls)
         if fault and fault != self._fault:
-            _logger.warning("the agent of %s at %s: %s", self._task, address, fault)
+            _logger.warning("the agent of %s at %s: %s", self.task, address, fault)
         self._fault = fault
 
     def _no_answer(self) -> str:
-        agent = f"the agent of {self._task} at {self._spec.agents[self._task]}"
+        agent = f"the agent of {self.task} at {self._spec.agents[self.task]}"
         return f"{agent}: {self._fault}" if self._fault else f"{agent} does not answer: start it"
 
     def _refused(self, error: grpc.aio.AioRpcError) -> GangError:
         kind = Overtaken if error.code() is grpc.StatusCode.FAILED_PRECONDITION else GangError
-        return kind(f"the agent of {self._task}: {error.details()}")
+        return kind(f"the agent of {self.task}: {error.details()}")

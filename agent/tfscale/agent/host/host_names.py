@@ -10,6 +10,7 @@ from collections.abc import Collection
 import psutil
 from tfscale.agent.preflight.examiner import resolved_names
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.errors import UsageError
 
 
 def own_name() -> str:
@@ -30,6 +31,24 @@ def own_hosts(spec: ClusterSpec) -> set[str]:
         return found
     places = asyncio.run(resolved_names(spec))
     return {each.name for each in places if each.name in hosts and any(_is_own(at, addresses) for at in each.addresses)}
+
+
+def refuse_two_names(spec: ClusterSpec, where: str) -> None:
+    """Raise UsageError where two tasks have one port of this host: by a name of the host, and otherwise.
+
+    The message begins with `where`.
+    """
+    known = (*spec.tasks.values(), *spec.spares.values())
+    names = {"127.0.0.1", own_name().lower(), own_name().lower().partition(".")[0]}
+    named = {address.port: address for address in known if address.plain.host in names}
+    if not named:
+        return
+    own = {*names, *(each for each in _own_addresses() if not ipaddress.ip_address(each).is_loopback)}
+    for address in known:
+        other = named.get(address.port, address)
+        if address != other and address.plain.host in own:
+            first, second = sorted(map(str, (address, other)))
+            raise UsageError(f"{where}: {first} and {second} are one address of this host: each task needs its own")
 
 
 def _own_addresses() -> set[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire
+from tfscale.agent.cluster.present_lead import PresentLead
 from tfscale.agent.life.agent_parts import Listeners, build_parts
 from tfscale.agent.life.carried_orders import carried_orders
 from tfscale.agent.life.departure import Departure
@@ -66,6 +67,7 @@ class Daemon:
         )
         self._settings = settings
         self._parts = build_parts(settings, process, seat, seats or {}, listeners)
+        self._present_lead = PresentLead([*settings.cluster.tasks], settings.task, self._parts.peers)
         self._jobs = Jobs()
         self._departure = Departure(self._parts, self._jobs)
         self._first_start = FirstStart(self._parts, self._jobs, self._departure)
@@ -208,6 +210,8 @@ class Daemon:
 
     async def _drain(self) -> None:
         self._jobs.cancel()
+        if self.moves:
+            await self._present_lead.settle()
         await self._parts.recovery.close()
         await self._parts.gang.close()
         await self._departure.drain()
@@ -233,7 +237,8 @@ class Daemon:
             describe=lambda: description(parts),
             feed=parts.feed,
             local=parts.local,
-            gang=parts.gang if leads else None,
+            gang=parts.gang,
+            present_lead=self._present_lead,
             acting=parts.recovery.acting,
             stragglers=parts.recovery.stragglers if leads else None,
             take_stack=parts.take_stack,
@@ -241,7 +246,7 @@ class Daemon:
             examiner=parts.examiner,
             orders=carried_orders(parts),
             seat=parts.seat,
-            mover=parts.mover if leads else None,
+            mover=parts.mover,
         )
 
     def _on_status(self, status: TaskStatus) -> None:

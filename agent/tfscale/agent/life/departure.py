@@ -76,7 +76,7 @@ class Departure:
     def leave_with_task(self, status: TaskStatus) -> None:
         """Leave if the task has ended by itself, no restart is pending, and the agent ends with its task."""
         supervisor = self._parts.supervisor
-        by_itself = supervisor.answered is not None or supervisor.is_ended_by_others
+        by_itself = supervisor.answered is not None or supervisor.is_ended_by_others or self._parts.recovery.gave_up
         is_order = status.exit is not None and status.exit.requested and not by_itself
         is_left = status.state in _ENDED and not self._parts.recovery.is_pending
         if self._ends_with_task and is_left and not is_order:

@@ -46,7 +46,7 @@ class Mover:
         is_running: Callable[[], bool],
     ) -> None:
         self._spec, self._seat, self._seats, self._gang = settings.cluster, seat, seats, gang
-        self._is_running = is_running
+        self._is_running, self._leads = is_running, settings.leads
         recovery = settings.cluster.recovery
         self._fewest = None if recovery is None else recovery.min_workers
         self._informed: set[Address] = set()
@@ -63,13 +63,16 @@ class Mover:
         """Begin a restart without the seats that `names` mean: hosts, agents' addresses or tasks.
 
         A gang that `keeps_size` has as many workers as now, whatever `min_workers` allows. Raises PlacementError where
-        the others cannot hold all tasks, and what Gang.move raises.
+        the others cannot hold all tasks, where an agent that leads in the place of the lead's may be cut off, and what
+        Gang.move raises.
         """
         now = self._seat.placement
         lost = {seat for name in names for seat in seats_on(self._spec, now, name)}
         if idle := [str(seat) for seat in lost if now.task_of(seat) is None]:
             raise PlacementError(f"{listing(sorted(idle))} holds no task")
         reports = await self._reports()
+        if not self._leads:
+            self._refuse_a_minority(now, reports)
         named = listing(list(names))
         reason = replace(reason, text=f"{reason.text or 'restart by request'}, without {named}")
         workers = sum(task.role is Role.WORKER for task in now.seats)
@@ -84,11 +87,7 @@ class Mover:
         """
         now = self._seat.placement
         reports = await self._reports()
-        if not may_decide(self._spec, now, reports):
-            raise PlacementError(
-                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
-                "task is placed anew; restart without the host by hand if it is dead"
-            )
+        self._refuse_a_minority(now, reports)
         if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
             does = "does" if len(gone) == 1 else "do"
             reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
@@ -148,7 +147,7 @@ class Mover:
     async def _reports(self) -> dict[Address, SeatReport]:
         """Return the reports of all seats that answer, after a trial of a start in each.
 
-        Raises GangError where a seat knows a newer placement.
+        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then.
         """
         there = await ask_all(self._seats, self._seats)
         tried, own = await asyncio.gather(ask_all(self._seats, there, tries=True), self._seat.report(tries=True))
@@ -156,8 +155,16 @@ class Mover:
         reports = silent | tried | {self._seat.address: own}
         newest = newest_placement(reports.values(), self._spec)
         if newest is not None and newest.is_newer(self._seat.placement):
+            await self._seat.accept(newest, Reason("placed by another agent"))
             raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
         return reports
+
+    def _refuse_a_minority(self, now: Placement, reports: Mapping[Address, SeatReport]) -> None:
+        if not may_decide(self._spec, now, reports):
+            raise PlacementError(
+                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
+                "task is placed anew; restart without the host by hand, at the lead's agent, if it is dead"
+            )
 
     async def _move(
         self,

@@ -14,10 +14,11 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from tfscale.agent.cluster.failure_report import FailureReport, Verdict
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstarted_report
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.hang_pauses import HangPauses
@@ -52,17 +53,6 @@ _AT_ONCE = 64
 
 class NotActing(GangError):
     """A report for another agent, which is the acting lead."""
-
-
-async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
-    """Return the first of these tasks whose agent answers."""
-    for begin in range(0, len(tasks), _AT_ONCE):
-        wave = tasks[begin : begin + _AT_ONCE]
-        numbers = await asyncio.gather(*(peers[task].generation() for task in wave))
-        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
-        if (first := next(living, None)) is not None:
-            return first
-    return None
 
 
 class ActingLead:
@@ -109,7 +99,7 @@ class ActingLead:
             raise NotActing(f"{self._task} does not decide about failures: ask the agent of {lower} at {address}")
         now, incident = asyncio.get_running_loop().time(), self._incident_of(scope, report)
         if incident is None:
-            if self._gang.commanded(task) > report.status.generation:
+            if self._gang.commanded(task) > report.status.generation or self._is_being_started(task, report):
                 return Verdict()  # a command has taken it along
             incident = Incident(scope, begun=now)
             self._incidents.append(incident)
@@ -120,6 +110,23 @@ class ActingLead:
         if incident.driver is None:
             incident.driver = asyncio.create_task(self._drive(incident))
         return incident.verdict(now)
+
+    def look(self) -> None:
+        """Take the start that a command under way has announced for a failure once it is overdue for long enough.
+
+        Whoever gave the command: its other tasks have been stopped, and wait for an agent that is gone.
+        """
+        operation, now = self._gang.start_under_way, asyncio.get_running_loop().time()
+        if operation is None or operation.missing is None or now - operation.overdue_since < self._policy.replace_after:
+            return
+        tasks, generation = set(operation.tasks), operation.intent.generation
+        if any(not tasks.isdisjoint(each.scope) and each.generation >= generation for each in self._incidents):
+            return
+        incident = Incident(operation.tasks, begun=now)
+        report = unstarted_report(operation.missing, generation, now - operation.overdue_since)
+        incident.add(operation.missing, report, report.failure(time.time()), now)
+        self._incidents.append(incident)
+        incident.driver = asyncio.create_task(self._drive(incident))
 
     def is_deciding(self, tasks: Collection[Task]) -> bool:
         """Return whether a failure among these tasks is being decided about."""
@@ -142,6 +149,10 @@ class ActingLead:
         for driver in drivers:
             driver.cancel()
         await asyncio.gather(*drivers, return_exceptions=True)
+
+    def _is_being_started(self, task: Task, report: FailureReport) -> bool:
+        operation = self._gang.start_under_way
+        return report.unstarted is not None and operation is not None and task in operation.tasks
 
     async def _lower_agent(self) -> Task | None:
         """Return the first task before the own task whose agent answers, None for the acting lead."""
@@ -234,7 +245,7 @@ class ActingLead:
 
     def _note_trouble(self, incident: Incident, words: str) -> None:
         if incident.troubled is None:
-            incident.troubled = asyncio.get_running_loop().time()
+            incident.troubled = asyncio.get_running_loop().time() - incident.waited
         self._tell(incident, f"{words}; {incident.obstacle}" if incident.obstacle else words)
 
     def _may_follow(self, incident: Incident) -> bool:
@@ -391,7 +402,7 @@ class ActingLead:
     def _launched(self, incident: Incident, operation: Operation) -> None:
         incident.launched, incident.is_under_way = operation.intent.generation, True
         incident.words, incident.trouble, incident.obstacle, incident.tries = "", "", "", 0
-        incident.troubled = None
+        incident.troubled, incident.waited = None, 0.0
 
     async def _carried_out(self, incident: Incident, operation: Operation, budget: RestartBudget) -> bool:
         """Wait until the restart is carried out; return whether its tasks were started.

@@ -43,9 +43,10 @@ class HostReplacement:
     async def count(self, incident: Incident) -> dict[str, str]:
         """Count the failure for its host; return {host: reason} if the host is to be cordoned now, else nothing.
 
-        A task that ended because its peer was gone says nothing about its own host. Raises JournalError.
+        A task that ended because its peer was gone, or that nobody started, says nothing about its own host. Raises
+        JournalError.
         """
-        if self._mover is None or incident.is_hang or incident.first().followed:
+        if self._mover is None or incident.is_hang or incident.first().followed or incident.first().unstarted:
             return {}
         host = self._spec.agents[incident.cause()[0]].host
         failures = self._journal.entry.host_failures.after(host, time.time(), self._policy)

@@ -34,6 +34,8 @@ class Incident:
     """Reason why the last of these tries could not begin."""
     troubled: float | None = None
     """Time on the loop's clock since which the tasks could not be restarted, None while nothing hinders a restart."""
+    waited: float = 0.0
+    """Seconds for which a command had not started its tasks when that was reported: a hindrance of before."""
     move_tried: float | None = None
     """Time on that clock of the last try to place the tasks anew."""
     obstacle: str = ""
@@ -67,6 +69,7 @@ class Incident:
         """Take in a report, also a repeated report."""
         self.reports[task], self.heard = report, now
         self.failed = max(self.failed, report.status.generation)
+        self.waited = max(self.waited, report.unstarted or 0.0)
         if failure is not None:
             self.failures.setdefault(task, failure)
 

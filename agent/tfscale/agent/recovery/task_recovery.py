@@ -6,9 +6,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from tfscale.agent.cluster.failure_report import FailureReport, Verdict, shortened
+from tfscale.agent.cluster.failure_report import FailureReport, Verdict, shortened, unstarted_report
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.placement.mover import Mover
@@ -43,7 +44,7 @@ class TaskRecovery:
         settings: AgentSettings,
         journal: Journal,
         gang: Gang,
-        local: GangMember,
+        local: LocalTask,
         peers: Mapping[Task, RecoveryPeer],
         supervisor: Supervisor,
         reports: ProbeReports,
@@ -55,8 +56,9 @@ class TaskRecovery:
         spec, task = settings.cluster, settings.task
         self._task, self._policy, self._journal = task, spec.recovery or RecoveryPolicy({}), journal
         self._supervisor, self._reports, self._on_news = supervisor, reports, on_news
+        self._local = local
         self._is_on = spec.recovery is not None
-        members = {each: local if each == task else peers[each] for each in spec.tasks}
+        members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
         stacked = {each: OwnStacks(take_stack) if each == task else peers[each] for each in spec.tasks}
         stacks = HangStacks(settings.files.folder, stacked)
         strategy = lambda: reports.strategy  # noqa: E731
@@ -101,8 +103,8 @@ class TaskRecovery:
 
     @property
     def is_pending(self) -> bool:
-        """True while the task has failed without a final verdict."""
-        return self._reporter.is_pending
+        """True while the task has failed without a final verdict, or awaits the start that a command has announced."""
+        return self._reporter.is_pending or 0.0 <= self._unstarted() < self._policy.replace_after
 
     def look(self) -> None:
         """Take in the task's state; called at each change of it, and each second."""
@@ -114,6 +116,8 @@ class TaskRecovery:
         is_lost = reports.probe is not None and reports.probe.state is ProbeState.DISABLED
         self._still = still if is_running and not is_lost else None  # without a probe nobody knows of steps
         self._reporter.look()
+        if self._may_restart:
+            self._acting.look()
 
     async def close(self) -> None:
         self._is_on = False
@@ -124,11 +128,27 @@ class TaskRecovery:
         probe, training = self._reports.probe, self._reports.training
         return Progress(probe.checkpoint if probe else None, training.global_step if training else None)
 
+    @property
+    def _may_restart(self) -> bool:
+        """True where some end of some task is followed by a restart."""
+        return self._is_on and bool(set(self._policy.by_role.values()) - {RestartPolicy.NEVER})
+
+    def _unstarted(self) -> float:
+        """Return the seconds for which a start is awaited that a command has announced; negative where none is."""
+        waited = self._local.unstarted() if self._may_restart else None
+        return -1.0 if waited is None else waited
+
     def _own_report(self) -> FailureReport | None:
-        """Return the failure or the hang of the task, None without one, or where a command has followed it."""
-        status = self._supervisor.status
-        if not self._is_on or self._journal.entry.commanded > status.generation:
+        """Return the failure or the hang of the task, None without one.
+
+        Where a command has followed it, that is its affair, and a failure only where it did not start the task again.
+        """
+        status, commanded = self._supervisor.status, self._journal.entry.commanded
+        if not self._is_on:
             return None
+        if commanded > status.generation:
+            waited = self._unstarted()
+            return unstarted_report(self._task, commanded, waited) if waited >= self._policy.replace_after else None
         reached = self._reached()
         report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
         if status.state is TaskState.RUNNING and self._still is not None:
@@ -138,7 +158,7 @@ class TaskRecovery:
     def _has_failed(self, status: TaskStatus) -> bool:
         """Decide whether the end of the task is a failure that its policy, or the first failed task's, may restart."""
         end = status.exit
-        if not set(self._policy.by_role.values()) - {RestartPolicy.NEVER}:
+        if not self._may_restart:
             return False
         if status.state is TaskState.LOST:
             return not self._supervisor.is_end_unknown

@@ -17,6 +17,7 @@ import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.serving.audit_log import AuditedOrder, AuditLog
 from tfscale.agent.serving.callers import ORDERED_BY, Caller, Callers
+from tfscale.agent.serving.consensus_service import CONSENSUS_NAME
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
@@ -31,7 +32,7 @@ from tfscale.core.wire.fields import WireError
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
 """Refused callers and strangers that are logged as a warning, once each: a console asks again every second."""
-SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME)
+SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME, CONSENSUS_NAME)
 """Names of the services whose calls the gatekeeper checks."""
 _Context = grpc.aio.ServicerContext[Any, Any]
 

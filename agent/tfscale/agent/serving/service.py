@@ -13,6 +13,8 @@ from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, Verb
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.cluster.present_lead import PresentLead
 from tfscale.agent.file_thread import FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
@@ -44,6 +46,7 @@ SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _MOST_REPORT = 64 << 10
 """Bytes of a failure report, which contains the last lines of a log."""
 _MOST_HOSTS = 1000
+_MOST_GIVER = 60
 _Context = grpc.aio.ServicerContext
 
 
@@ -51,8 +54,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     """Service for consoles, scripts and the agents of other tasks.
 
     `seat` and `mover` are None where tasks stay where the cluster file has them, `mover` on all agents but the lead's.
-    `gang` is None on all agents but the lead's, `acting` on those whose cluster file says nothing of recovery,
-    `stragglers` on both.
+    `acting` is None where the cluster file says nothing of recovery, `stragglers` also on all agents but the lead's.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         describe: Callable[[], Description],
         feed: Feed,
         local: LocalTask,
-        gang: Gang | None,
+        gang: Gang,
+        present_lead: PresentLead,
         acting: ActingLead | None,
         stragglers: StragglerRestarts | None,
         take_stack: Callable[[], Awaitable[StackDump]],
@@ -77,6 +80,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._feed = feed
         self._local = local
         self._gang = gang
+        self._present_lead = present_lead
         self._acting = acting
         self._stragglers = stragglers
         self._take_stack = take_stack
@@ -163,9 +167,11 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if order is None or carry_out is None:
             known = ", ".join(self._orders)
             raise UsageError(f"no order {bounded(request.name, wire.MOST_REASON)!r}: this agent carries out {known}")
-        if order.subject is not Subject.TASK and self._gang is None:
-            raise Unsupported(self._not_the_lead())
-        done = await carry_out(bounded(request.argument, wire.MOST_REASON))
+        argument = bounded(request.argument, wire.MOST_REASON)
+        other = None if order.subject is Subject.TASK else await self._other_lead(request.carried_for)
+        if other is not None:
+            return agent_pb2.OrderReply(done=await other.carry_order(request.name, argument, ORDERED_BY.get()))
+        done = await carry_out(argument)
         self._local.add_to_reason(f"{done} at {clock(time.time())} by {ORDERED_BY.get()}")
         return agent_pb2.OrderReply(done=done)
 
@@ -202,19 +208,34 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         verb: Verb,
         request: agent_pb2.TasksRequest,
     ) -> AsyncIterator[agent_pb2.Progress]:
-        if self._gang is None:
-            raise Unsupported(self._not_the_lead())
-        operation = await self._begun(self._gang, verb, request)
+        if (other := await self._other_lead(request.carried_for)) is not None:
+            _logger.info("carries a %s to %s, which leads now", verb, other.task)
+            carried = other.carry(verb, request, ORDERED_BY.get())
+            async for message in self._present_lead.followed(carried):
+                yield message
+            return
+        operation = await self._begun(verb, request)
         async for progress in operation.progress():
             yield wire.progress_message(progress)
 
-    async def _begun(self, gang: Gang, verb: Verb, request: agent_pb2.TasksRequest) -> Operation:
+    async def _other_lead(self, carried_for: str) -> Peer | None:
+        """Return the agent to which an order is carried, None where this one leads now.
+
+        Raises Unsupported for an order that another agent has carried here in vain: their networks differ.
+        """
+        other = await self._present_lead.other()
+        if other is not None and carried_for:
+            spec, task = self._settings.cluster, self._settings.task
+            raise Unsupported(f"{task} does not lead: ask the agent of {other.task} at {spec.agents[other.task]}")
+        return other
+
+    async def _begun(self, verb: Verb, request: agent_pb2.TasksRequest) -> Operation:
         """Begin the command that a request asks for. Raises TfscaleError."""
         expected = request.expected_generation or None
         if request.HasField("by_policy"):
             return await self._begun_by_policy(verb, request, expected)
         if not request.without:
-            return await gang.command(
+            return await self._gang.command(
                 verb, [Task.parse(name) for name in request.tasks], _reason_with_giver(request), expected
             )
         if verb is not Verb.RESTART:
@@ -228,7 +249,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         if verb is not Verb.RESTART or len(request.tasks) != 1 or request.without:
             raise UsageError("on_straggler is a restart of one task")
         if self._stragglers is None:
-            raise Unsupported(self._no_recovery())
+            raise Unsupported(self._no_recovery() if self._acting is None else "on_straggler needs the lead's agent")
         task, policy = Task.parse(request.tasks[0]), request.by_policy
         reason = wire.reason_record(request).text
         known = bounded(policy.on_straggler, wire.MOST_REASON)
@@ -237,13 +258,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     def _no_recovery(self) -> str:
         return f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
 
-    def _not_the_lead(self) -> str:
-        spec = self._settings.cluster
-        return (
-            f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
-        )
-
 
 def _reason_with_giver(request: agent_pb2.TasksRequest) -> Reason:
     """Return the reason of an operator's order with the operator, for the events of every console."""
-    return Reason(f"{wire.reason_record(request).text or 'asked for'} by {ORDERED_BY.get()}")
+    caller = ORDERED_BY.get()
+    giver = f"{bounded(request.carried_for, _MOST_GIVER)}, carried by {caller}" if request.carried_for else caller
+    return Reason(f"{wire.reason_record(request).text or 'asked for'} by {giver}")

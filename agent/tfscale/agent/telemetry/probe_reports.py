@@ -46,6 +46,9 @@ _LOST = 5.0
 would be lost, with more one whose threads are gone is told later."""
 _WAITING = 10_000
 """Batches kept for the next frame; when there are more, the oldest are dropped."""
+_LEFT_OUT = "more warnings of this probe are left out: the first 50 are kept"
+_MOST_WARNINGS = 50
+"""Different warnings of an attempt that are kept, and of other processes: each frame repeats them, and the log."""
 
 
 class Refusal(TfscaleError):
@@ -96,6 +99,8 @@ class ProbeReports:
         self.strategy: str | None = None
         """The newest strategy that any attempt has reported, as `governing` returns it: the program stays the same."""
         self._checkpoint: float | None = None
+        self._warned: set[str] = set()
+        """Warnings of this attempt, as far as they are kept."""
 
     def begin(self, generation: int, attempt: int) -> None:
         """Expect another attempt; reports of an earlier one are refused from now on."""
@@ -104,6 +109,7 @@ class ProbeReports:
             self._attempt, self.steps = (generation, attempt), 0
             self._reporter = self.listener = None
             self._has_trained, self._succession, self._others = False, "", {}
+            self._warned = set()
             self._forget()
 
     def _forget(self) -> None:
@@ -121,7 +127,7 @@ class ProbeReports:
             return replace(self._probe, state=ProbeState.DISABLED, message=said)
         heard = time.monotonic() - _GONE
         others = [_also_trains(pid, self._reporter_pid) for pid, at in self._others.items() if at > heard]
-        notes = [*([self._succession] if self._succession else []), *others]
+        notes = [*([self._succession] if self._succession else []), *others[:_MOST_WARNINGS]]
         return replace(self._probe, warnings=(*self._probe.warnings, *notes)) if notes else self._probe
 
     @property
@@ -289,11 +295,18 @@ class ProbeReports:
     def _with_what_is_known(self, probe: ProbeStatus) -> ProbeStatus:
         """Return the status with the newest checkpoint of any attempt: a new attempt goes on from this checkpoint.
 
-        A process without a step is no fault where another process of its attempt has trained.
+        A process without a step is no fault where another process of its attempt has trained. Of warnings, those that
+        came first are kept.
         """
         self._checkpoint = probe.checkpoint or self._checkpoint
-        kept = tuple(note for note in probe.warnings if not (self._has_trained and note.startswith(UNTRAINED)))
-        return replace(probe, checkpoint=self._checkpoint, warnings=kept)
+        given = dict.fromkeys(probe.warnings)
+        notes = [note for note in given if not (self._has_trained and note.startswith(UNTRAINED))]
+        for note in notes:
+            if len(self._warned) < _MOST_WARNINGS:
+                self._warned.add(note)
+        kept = [note for note in notes if note in self._warned]
+        left_out = [f"{dropped} {_LEFT_OUT}"] if (dropped := len(notes) - len(kept)) else []
+        return replace(probe, checkpoint=self._checkpoint, warnings=(*kept, *left_out))
 
 
 def _also_trains(pid: int, reporter: int) -> str:
@@ -306,8 +319,10 @@ def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
         _logger.error("the probe has stopped measuring: %s", now.message)
     if is_news and now.state is ProbeState.ABSENT:
         _logger.warning("the task is neither measured nor repaired: %s", now.message)
+    known = before.warnings if before is not None else ()
+    has_left_out = any(warning.endswith(_LEFT_OUT) for warning in known)
     for warning in now.warnings:
-        if before is None or warning not in before.warnings:
+        if warning not in known and not (has_left_out and warning.endswith(_LEFT_OUT)):
             _logger.warning("the probe: %s", warning)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
+import grpc
 import grpc.aio
 from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.transport.channels import Channels, CommandError
@@ -15,10 +18,15 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.text import printable
 from tfscale.core.validation import check_time
 
+_logger = logging.getLogger(__name__)
 _STACK_PATIENCE = 10.0
 """Seconds within which an agent must return the stacks."""
 _ORDER_PATIENCE = 10.0
 """Seconds in which an agent carries out an order; the lead's agent may have to reach all others."""
+_LEAD_PATIENCE = 3.0
+"""Seconds for the lead's agent to answer before another one is asked to carry an order."""
+_AT_ONCE = 64
+"""Agents that are asked at once."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 
@@ -92,22 +100,24 @@ class NoCommands:
 
 
 class AgentCommands:
-    """Commands to agents; commands to several tasks go to the lead, which alone issues generations."""
+    """Commands to agents; those to several tasks go to the lead, or, where it does not answer, to another agent.
+
+    That one carries them to whoever leads in its place.
+    """
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        lead = self._channels.spec.lead
-        stub = self._channels.stub(lead)
-        method = getattr(stub, ORDERS[verb].call)
+        lead = await self._lead()
+        method = getattr(self._channels.stub(lead), ORDERS[verb].call)
         reason = f"{verb} asked for at the console"
         call = method(calls.tasks_request(self._channels.identity(lead), tasks, reason, generation))
         async for progress in self._followed(call, verb, lead):
             yield progress
 
     async def restart_without(self, host: str) -> AsyncIterator[CommandProgressed]:
-        lead = self._channels.spec.lead
+        lead = await self._lead()
         reason = "restart asked for at the console"
         call = self._channels.stub(lead).Restart(calls.without_request(self._channels.identity(lead), [host], reason))
         async for progress in self._followed(call, "restart", lead):
@@ -127,11 +137,36 @@ class AgentCommands:
             yield progress
 
     async def carry_out(self, order: Order, task: Task | None, argument: str) -> str:
-        asked = task or self._channels.spec.lead
+        asked = task or await self._lead()
         request = calls.order_request(self._channels.identity(asked), order.name, argument)
         async with self._explained(f"cannot {order.name} {argument}", asked):
             reply = await self._channels.stub(asked).Order(request, timeout=_ORDER_PATIENCE)
         return printable(reply.done)
+
+    async def _lead(self) -> Task:
+        """Return the lead, or the first other task whose agent answers where the lead's does not."""
+        lead, others = self._channels.spec.lead, [*self._channels.placement.seats]
+        others.remove(lead)
+        if not others or await self._answers(lead):
+            return lead
+        for begin in range(0, len(others), _AT_ONCE):
+            wave = others[begin : begin + _AT_ONCE]
+            answers = await asyncio.gather(*map(self._answers, wave))
+            if (
+                first := next((task for task, is_there in zip(wave, answers, strict=True) if is_there), None)
+            ) is not None:
+                _logger.warning("the agent of %s does not answer: that of %s is asked", lead, first)
+                return first
+        return lead
+
+    async def _answers(self, task: Task) -> bool:
+        """Decide whether a task's agent is there; one that refuses is."""
+        request = calls.describe_request(self._channels.identity(task))
+        try:
+            await self._channels.stub(task).Describe(request, timeout=_LEAD_PATIENCE)
+        except grpc.aio.AioRpcError as error:
+            return error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+        return True
 
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
         async with self._explained(f"cannot {verb}", lead, call):

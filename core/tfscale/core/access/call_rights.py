@@ -30,6 +30,9 @@ CALLS = {
     "Send": Call(CallerRole.OPERATOR),
     "Seat": Call(None),
     "Place": Call(CallerRole.AGENT),
+    "Prepare": Call(CallerRole.AGENT),
+    "Accept": Call(CallerRole.AGENT),
+    "Introduce": Call(CallerRole.AGENT),
 }
 """Every call by the name of its method; orders that the carrier carries have roles of their own.
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ipaddress
 import itertools
@@ -37,6 +38,16 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def plain(self) -> Address:
+        """Address by which it equals others of the same host and port: names have no case, nor a dot at their end."""
+        host = self.host
+        if ":" in host:
+            with contextlib.suppress(ValueError):  # gRPC takes an IPv6 address with its zone, `ipaddress` some of them
+                host = ipaddress.ip_address(host).compressed
+        host = host.lower().rstrip(".")
+        return Address("127.0.0.1" if host == "localhost" else host, self.port)
 
     @property
     def is_loopback(self) -> bool:
@@ -153,8 +164,8 @@ class ClusterSpec:
 
 
 def free_address(host: str, first: int, taken: Collection[Address]) -> Address:
-    """Return the address of a host with the first port from `first` on that is not taken."""
-    return next(address for port in itertools.count(first) if (address := Address(host, port)) not in taken)
+    """Return the address of a host with the first port from `first` on; `taken` are other addresses, as `plain`."""
+    return next(address for port in itertools.count(first) if (address := Address(host, port)).plain not in taken)
 
 
 def parse_address(value: object, where: str = "address") -> Address:

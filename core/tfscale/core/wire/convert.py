@@ -98,7 +98,7 @@ def _value_writer(descriptor: Any, hint: Any) -> Convert | None:
     if hint is str:
         return _encodable
     # A task, for example, has a name on the wire.
-    return None if hint in (int, float, bool) or get_origin(hint) is Sequence else str
+    return None if hint in (int, float, bool, bytes) or get_origin(hint) is Sequence else str
 
 
 def _encodable(text: str) -> str:
@@ -136,7 +136,7 @@ def _value_reader(descriptor: Any, hint: Any, caution: Caution) -> Convert | Non
         return partial(_member, members, hint.__name__, caution.newer.get(hint))
     if hint is str:
         return caution.text
-    return None if _bare(hint) in (int, float, bool) else partial(_parse, hint.parse)
+    return None if _bare(hint) in (int, float, bool, bytes) else partial(_parse, hint.parse)
 
 
 def _parse(parse: Convert, text: str) -> Any:

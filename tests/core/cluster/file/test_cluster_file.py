@@ -81,6 +81,13 @@ def test_relative_tls_paths_start_at_the_file() -> None:
         ({"cluster": {"worker": ["a:http"]}}, "port 'http'"),
         ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is used 2 times, by worker:0 and worker:1"),
         (
+            {"cluster": {"worker": ["localhost:1", "127.0.0.1:1"]}},
+            "localhost:1, that is 127.0.0.1:1, is used 2 times, by worker:0 and worker:1",
+        ),
+        ({"cluster": {"worker": ["a.org:1"], "ps": ["A.org.:1"]}}, "a.org:1, that is A.org.:1, is used 2 times"),
+        ({"cluster": {"worker": ["[::1]:1", "[0:0::1]:1"]}}, "is used 2 times, by worker:0 and worker:1"),
+        ({**PAIR, "agents": {"worker:0": "localhost:1", "worker:1": "127.0.0.1:1"}}, "is used 2 times, by the agent"),
+        (
             {**PAIR, "agents": {"worker:0": "c:1", "worker:1": "c:1"}},
             "by the agent of worker:0 and the agent of worker:1",
         ),

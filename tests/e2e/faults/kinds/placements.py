@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,6 +44,7 @@ def _hosts(spares: int, *more: str, policy: str = "OnFailure") -> Setup:
 
 
 SPARED, BARE, FEWER = _hosts(1), _hosts(0), _hosts(0, "min_workers = 2")
+ENDING_LATE = replace(SPARED, variables={"ENDING": "4"})
 SMALL = replace(
     SPARED,
     prefix={
@@ -110,6 +113,18 @@ def _ordered(trial: Trial) -> str:
     return answer
 
 
+def _ordered_at_the_console(trial: Trial) -> str:
+    """End the host of the lead, and have a console leave it out."""
+    _end_host(trial, LEAD)
+    words = ["restart", "--without", LEAD, "--yes", "--cluster", trial.file]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfscale.console.cli", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        raise Unexpected(f"the console said {done.stderr[-300:]!r}")
+    return next(line for line in done.stderr.splitlines() if "does not answer" in line).partition("- ")[2]
+
+
 def _refused(answer: str, pattern: str) -> str:
     if not re.search(pattern, answer):
         raise Unexpected(f"the answer was {answer!r}")
@@ -147,6 +162,18 @@ def _killed_meanwhile(party: str) -> Callable[[Trial], str]:
         trial.agents[party].wait(60)
         time.sleep(1)
         trial.start_agent(party)
+        return f"the restart's last word: {restart.wait()[:80] or 'none'}"
+
+    return act
+
+
+def _gone_in_restart(task: str) -> Callable[[Trial], str]:
+    """Return a deed: a host is gone for good in a restart that somebody ordered, while all tasks end."""
+
+    def act(trial: Trial) -> str:
+        restart = orders.Restarting(trial.spec, "STOPPING", (PEER,), ALL)
+        trial.until(lambda: all("stopping" in state for state in trial.states().values()), 10, "the end of all tasks")
+        _end_host(trial, task)
         return f"the restart's last word: {restart.wait()[:80] or 'none'}"
 
     return act
@@ -250,6 +277,13 @@ FAULTS = (
         SPARED,
     ),
     Fault(
+        "without the lead's host, which is gone",
+        "the host of worker:0, the lead, is gone; a restart without it is ordered at a console; the policy is Never",
+        _moved("another agent carries it out, worker:0 on the spare"),
+        _ordered_at_the_console,
+        _hosts(1, policy="Never"),
+    ),
+    Fault(
         "without an unknown host",
         "a restart without a host that the cluster does not have is ordered",
         replace(UNTOUCHED, words="it is refused, and nothing is stopped"),
@@ -284,6 +318,17 @@ FAULTS = (
             ("the spare's agent", SPARE),
             ("the agent that is left out", PEER),
         )
+    ),
+    *(
+        Fault(
+            f"{whose} host gone in a restart",
+            f"the host of {task} is gone for good in a restart that somebody ordered, while all tasks end; there "
+            "is a spare",
+            _moved(f"restarted by itself, {task} on the spare"),
+            _gone_in_restart(task),
+            ENDING_LATE,
+        )
+        for whose, task in (("the lead's", LEAD), ("a peer's", PEER))
     ),
     Fault(
         "observer: restart",

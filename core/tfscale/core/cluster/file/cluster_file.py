@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         for key, value in _table(top.get("agents", {}), "[agents]").items()
     }
     spares = _parse_spares(_table(top.get("spares", {}), "[spares]"), tasks)
-    agents = _all_agents(tasks, given, {*tasks.values(), *given.values(), *spares, *spares.values()})
+    others = (*tasks.values(), *given.values(), *spares, *spares.values())
+    agents = _all_agents(tasks, given, {each.plain for each in others})
     _refuse_duplicates(tasks, agents, spares)
     recovery = parse_recovery(_table(top["recovery"], "[recovery]")) if "recovery" in top else None
     _refuse_more_than_all(recovery, tasks)
@@ -167,9 +168,10 @@ def _all_agents(
     agents: dict[Task, Address] = {}
     ports: dict[str, int] = {}
     for task, address in tasks.items():
-        agents[task] = given.get(task) or free_address(address.host, ports.get(address.host, DEFAULT_AGENT_PORT), taken)
+        host = address.plain.host
+        agents[task] = given.get(task) or free_address(address.host, ports.get(host, DEFAULT_AGENT_PORT), taken)
         if task not in given:
-            ports[address.host] = agents[task].port + 1
+            ports[host] = agents[task].port + 1
     return agents
 
 
@@ -247,11 +249,16 @@ def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], where: str) -> 
 def _refuse_duplicates(
     tasks: Mapping[Task, Address], agents: Mapping[Task, Address], spares: Mapping[Address, Address]
 ) -> None:
-    everywhere = [*tasks.values(), *agents.values(), *spares, *spares.values()]
-    for address, count in Counter(everywhere).items():
-        if count > 1:
-            users = [f"{task}" for task in tasks if tasks[task] == address]
-            users += [f"the agent of {task}" for task in agents if agents[task] == address]
-            users += [f"the spare {spare}" for spare, place in spares.items() if address in (spare, place)]
-            where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
-            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")
+    places: dict[Address, list[Address]] = defaultdict(list)
+    for address in (*tasks.values(), *agents.values(), *spares, *spares.values()):
+        places[address.plain].append(address)
+    for plain, names in places.items():
+        if len(names) > 1:
+            users = [f"{task}" for task in tasks if tasks[task].plain == plain]
+            users += [f"the agent of {task}" for task in agents if agents[task].plain == plain]
+            users += [f"the spare {spare}" for spare, at in spares.items() if plain in (spare.plain, at.plain)]
+            name, *others = map(str, dict.fromkeys(names))
+            alias = f", that is {', that is '.join(others)}," if others else ""
+            where = "" if set(names) & set(tasks.values()) else ", in [agents] of a cluster file (--cluster FILE)"
+            used = f"{name}{alias} is used {len(names)} times, by {' and '.join(users)}"
+            raise UsageError(f"{used}: each needs its own{where}")

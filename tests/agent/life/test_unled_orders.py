@@ -1,0 +1,93 @@
+"""Orders that are given to another agent than the lead's. All agents are real, in one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import grpc
+import pytest
+from placement.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
+from running_agents import W0, W1, W2, command, named, runs, status_when, stub
+from tfscale.console.transport.channels import Channels
+from tfscale.console.transport.commands import AgentCommands
+from tfscale.core.cluster.recovery_policy import RestartPolicy
+from tfscale.core.cluster.task import Role
+from tfscale.core.records.task_status import Stage, TaskState
+from tfscale.v1 import agent_pb2
+
+
+@pytest.fixture
+def cluster(make_settings: MakeSettings) -> Cluster:
+    return Cluster(make_settings, by_role=dict.fromkeys(Role, RestartPolicy.NEVER))
+
+
+@asynccontextmanager
+async def running(cluster: Cluster, *dead: str) -> AsyncIterator[None]:
+    """Run all agents, then end some of them."""
+    async with AsyncExitStack() as stack:
+        going = AsyncExitStack()
+        for name, settings in cluster.seats.items():
+            await (going if name in dead else stack).enter_async_context(seat(settings))
+        for task in (W0, W1, W2):
+            await runs(cluster.seats[str(task)])
+        await going.aclose()
+        yield
+
+
+async def test_an_order_to_any_agent_is_carried_to_the_lead_and_says_by_whom(cluster: Cluster) -> None:
+    async with running(cluster):
+        progress = await command(cluster.seats["worker:2"], "Restart", "worker:1")
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        status = await status_when(cluster.seats["worker:0"], lambda status: status.generation == 2)
+        user = f"user {os.getuid()}"
+        assert status.reason == f"test by {user}, carried by {user}"
+        with pytest.raises(
+            grpc.aio.AioRpcError, match=r"the agent of worker:0: worker:7: the cluster has no such task"
+        ):
+            await command(cluster.seats["worker:2"], "Restart", "worker:7")
+        with pytest.raises(grpc.aio.AioRpcError, match=r"the agent of worker:0: 'x' is no host of the cluster"):
+            async with stub(cluster.seats["worker:1"]) as service:
+                await service.Order(
+                    agent_pb2.OrderRequest(to=named(cluster.seats["worker:1"]), name="uncordon", argument="x")
+                )
+
+
+async def test_a_console_leaves_out_the_dead_host_of_the_lead(cluster: Cluster) -> None:
+    async with running(cluster, "worker:0"):
+        channels = Channels(cluster.spec)
+        stages = [each async for each in AgentCommands(channels).restart_without("worker:0")]
+        await channels.close()
+        assert stages[-1].stage is Stage.DONE
+        placement = await placement_at(cluster.seats["spare"], lambda each: each.generation)
+        assert placement.seats == {**cluster.spec.agents, W0: cluster.spare}
+        assert len({(await placed(cluster.now(placement, task))).generation for task in (W0, W1, W2)}) == 1
+
+
+async def test_an_order_reaches_the_lowest_agent_that_answers(cluster: Cluster) -> None:
+    async with running(cluster, "worker:0"):
+        progress = await restart_without(cluster.seats["worker:2"], "worker:0")
+        assert progress[-1].stage == agent_pb2.STAGE_DONE, progress[-1]
+        assert "carried by" in progress[0].message
+        assert progress[-1].message.startswith("placed; each task starts")
+
+
+async def test_agents_that_may_be_cut_off_from_the_lead_carry_out_no_move(cluster: Cluster) -> None:
+    async with running(cluster, "worker:0", "spare"):
+        with pytest.raises(
+            grpc.aio.AioRpcError, match="only 2 of 4 agents answer, which may be those that are cut off"
+        ):
+            await restart_without(cluster.seats["worker:1"], "worker:0")
+        for task in (W1, W2):
+            assert (await status_when(cluster.seats[str(task)], lambda _: True)).state is TaskState.RUNNING
+
+
+async def test_an_order_is_carried_once(cluster: Cluster) -> None:
+    async with running(cluster):
+        request = agent_pb2.TasksRequest(
+            tasks=["worker:1"], to=named(cluster.seats["worker:2"]), carried_for="somebody"
+        )
+        with pytest.raises(grpc.aio.AioRpcError, match="worker:2 does not lead: ask the agent of worker:0 at"):
+            async with stub(cluster.seats["worker:2"]) as service:
+                _ = [progress async for progress in service.Restart(request)]
