@@ -309,10 +309,10 @@ class ActingLead:
         if incident.is_hang:
             return asyncio.get_running_loop().time() - incident.heard > _FORGOTTEN
         failed = tuple(incident.failures)
-        statuses = dict(zip(failed, await self._statuses(failed), strict=True))
-        self._drop_unfounded(incident, statuses)
+        now = dict(zip(failed, await self._statuses(failed), strict=True))
+        self._drop_unfounded(incident, now)
         return all(
-            (status := statuses[task]) is not None and (status.generation, status.attempt) > incident.reports[task].key
+            (status := now[task]) is not None and (status.generation, status.attempt) > incident.reports[task].key
             for task in incident.failures
         )
 
