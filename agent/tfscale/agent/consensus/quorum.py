@@ -62,7 +62,8 @@ class Quorum:
             pass
         except TfscaleError as error:
             answer = Silence(str(error))
-        arrived.put_nowait((name, answer))
+        finally:
+            arrived.put_nowait((name, answer))
 
     async def close(self) -> None:
         """End the calls that are under way."""
