@@ -94,7 +94,7 @@ class Host:
     def __init__(self, name: str, cluster: Cluster) -> None:
         self.name, self._cluster = name, cluster
         self.disk = cluster.plant.disk(cluster.random)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[asyncio.Task[None], None] = {}
         self.voter: Voter | None = None
         self.begin()
 
@@ -114,14 +114,14 @@ class Host:
     def start(self, work: object) -> asyncio.Task[None]:
         """Have a coroutine go on until the agent's end."""
         task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.tasks[task] = None
+        task.add_done_callback(self.tasks.pop)
         return task
 
     async def end(self) -> None:
         """End the agent, wherever each of its tasks stands."""
         self.voter = None
-        tasks = sorted(self.tasks, key=id)
+        tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
