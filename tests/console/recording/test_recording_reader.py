@@ -103,8 +103,9 @@ def test_a_recording_that_is_made_up_is_one_line(tmp_path: Path, begun: float, c
     [
         (encode([SecondPassed(math.nan)], ""), "an event has no date"),
         (bytes(65 << 20), "a block of more than 64 MiB"),
+        (b"\x0a\x00" * ((1 << 20) + 1), "a block of more than 1,048,576 events"),
     ],
-    ids=["date", "size"],
+    ids=["date", "size", "number"],
 )
 def test_a_block_that_is_made_up_is_damage(tmp_path: Path, content: bytes, why: str) -> None:
     path = tmp_path / "a"

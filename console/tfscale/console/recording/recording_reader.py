@@ -104,12 +104,12 @@ class Recording:
             if block.kind == OPEN:
                 content = _Content()
             try:
-                events = decode(content.of(self._payload(block)), self._cluster)
+                data = content.of(self._payload(block))
+                if block.kind == MORE or block.begin == begin + _BLOCK.size:
+                    yield from decode(data, self._cluster)
             except (EntryError, zstandard.ZstdError, _DamageError) as error:
                 self._is_damaged(block.begin, str(error))
                 return
-            if block.kind == MORE or block.begin == begin + _BLOCK.size:
-                yield from events
 
     def _header(self) -> tuple[Header, int]:
         """Return the header, and the offset of the first block after it. Raises RecordingError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfscale.console.engine.events import (
@@ -23,11 +23,13 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.text import printable
 from tfscale.core.validation import is_moment
 from tfscale.core.wire.convert import message_of, parsed, record_of
-from tfscale.core.wire.fields import delimited
+from tfscale.core.wire.fields import delimited, fields_in
 from tfscale.v1 import agent_pb2, recording_pb2
 
 _ENTRIES = recording_pb2.Entries.ENTRIES_FIELD_NUMBER
 _FRAME = recording_pb2.Entry.FRAME_FIELD_NUMBER
+_MOST_ENTRIES = 1 << 20
+"""Entries that are read of one message (chosen): 1,000 tasks make as many in a quarter of an hour."""
 
 
 class EntryError(ValueError):
@@ -61,11 +63,19 @@ def encode(events: Iterable[Event], cluster: str) -> bytes:
     return b"".join(delimited(_ENTRIES, _entry(event, cluster)) for event in events)
 
 
-def decode(data: bytes, cluster: str) -> list[Event]:
-    """Return the events of an `Entries` message, without kinds that a newer console has added. Raises EntryError."""
+def decode(data: bytes, cluster: str) -> Iterator[Event]:
+    """Yield the events of an `Entries` message, without kinds that a newer console has added. Raises EntryError.
+
+    Entries are read one by one: all at once, empty ones would take fifty times their bytes.
+    """
     try:
-        entries = parsed(recording_pb2.Entries, data)
-        return [event for entry in entries.entries if (event := _event(entry, cluster)) is not None]
+        for count, (number, entry) in enumerate(fields_in(data)):
+            if count == _MOST_ENTRIES:
+                raise EntryError(f"a block of more than {_MOST_ENTRIES:,} events")
+            if number == _ENTRIES and isinstance(entry, bytes):
+                event = _event(parsed(recording_pb2.Entry, entry), cluster)
+                if event is not None:
+                    yield event
     except (UsageError, ValueError) as error:
         raise EntryError(str(error)) from None
 
