@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -20,6 +21,7 @@ from typing import Protocol
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -191,6 +193,15 @@ class Gang:
         async with self._deciding:
             self._refuse(None)
             await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
+
+    async def blame(self, hosts: Iterable[str], policy: RecoveryPolicy) -> dict[str, str]:
+        """Count a failure of each of these hosts; return those to be cordoned, with the reason. Raises JournalError."""
+        blamed = dict.fromkeys(hosts)
+        failures = self._journal.entry.host_failures
+        for host in blamed:
+            failures = failures.after(host, time.time(), policy)
+        await self._journal.update(host_failures=failures)
+        return {host: why for host in blamed if (why := failures.why_cordoned(host, policy))}
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only served the lead's task, which has ended well; None if there are none."""
