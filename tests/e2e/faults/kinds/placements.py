@@ -187,6 +187,7 @@ def _flaps(trial: Trial) -> str:
     _and_back(trial)
     trial.until(lambda: len(trial.now.tasks) == len(ALL) and not _differing(trial), 120, "a gang of three")
     task = next(each for each in ALL if trial.holder(each) == PEER)
+    trial.until(lambda: trial.steps(task)[-1][0] == trial.pid(task), 60, f"a step of {task}")
     pids = [trial.agents[PEER].pid, *(trial.process(party, task) for party in ("shim", "task", "child"))]
     for pid in pids:
         os.kill(pid, SIGKILL)
@@ -285,8 +286,8 @@ FAULTS = (
     ),
     Fault(
         "host dies again and again",
-        "the host of worker:1 is gone, comes back, and is gone again, each time with one other worker killed; two failures "
-        "cordon a host, one restart is allowed, and min_workers = 2",
+        "the host of worker:1 is gone, comes back, and is gone again, each time with one other worker killed; two "
+        "failures cordon a host, one restart is allowed, and min_workers = 2",
         _moved("cordoned; two workers go on, whose restart is not spent", LAST, within=300),
         _flaps,
         FLAPPING,
