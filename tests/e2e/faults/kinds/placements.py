@@ -288,7 +288,9 @@ FAULTS = (
         "host dies again and again",
         "the host of worker:1 is gone, comes back, and is gone again, each time with one other worker killed; two "
         "failures cordon a host, one restart is allowed, and min_workers = 2",
-        _moved("cordoned; two workers go on, whose restart is not spent", LAST, within=300),
+        replace(
+            _moved("cordoned; two workers go on, whose restart is not spent", LAST, within=300), most_lost=3 * _LOST
+        ),
         _flaps,
         FLAPPING,
     ),
