@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from placement.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
+from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
 from running_agents import W0, W1, W2, kill, named, runs, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.life.daemon import Daemon

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from placement.placed_cluster import Cluster, placed, placement_at, restart_without, seat
+from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
 from running_agents import W0, W1, W2, runs
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer

@@ -25,7 +25,8 @@ class Quorum:
 
     def __init__(self, links: Mapping[str, VoterLink], patience: float = _PATIENCE) -> None:
         self._links, self._patience = links, patience
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking: dict[asyncio.Task[None], None] = {}
+        """Calls under way, in their order."""
 
     async def ask(self, questions: Mapping[str, Question], needed: int) -> dict[str, Answer]:
         """Return the answers once `needed` voters agree to what they are asked, or so many no longer can.
@@ -48,8 +49,8 @@ class Quorum:
         arrived: asyncio.Queue[tuple[str, Answer]] = asyncio.Queue()
         for name, question in questions.items():
             task = asyncio.create_task(self._ask(name, question, arrived))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._asking[task] = None
+            task.add_done_callback(self._asking.pop)
         return arrived
 
     async def _ask(self, name: str, question: Question, arrived: asyncio.Queue[tuple[str, Answer]]) -> None:
@@ -61,7 +62,8 @@ class Quorum:
             pass
         except TfscaleError as error:
             answer = Silence(str(error))
-        arrived.put_nowait((name, answer))
+        finally:
+            arrived.put_nowait((name, answer))
 
     async def close(self) -> None:
         """End the calls that are under way."""

@@ -85,6 +85,8 @@ class ActingLead:
         self._alone_until = 0.0
         """Time on the loop's clock up to which no lower agent is asked again whether it is there."""
         self._incidents: list[Incident] = []
+        self._unfounded: set[tuple[Task, tuple[int, int]]] = set()
+        """Reports of tasks that ran, by task and start, of which the log tells."""
         self._keeping = asyncio.Lock()
         self._asking = asyncio.Semaphore(_AT_ONCE)
 
@@ -200,6 +202,8 @@ class ActingLead:
             return _OVER
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
+        if not incident.is_hang and await self._is_over(incident):
+            return _OVER
         budget, cordoned = self._budget(incident), await self._replacement.count(incident)
         pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
         while (verdict := await self._decided(incident, budget)) is None:
@@ -307,11 +311,26 @@ class ActingLead:
         if incident.is_hang:
             return asyncio.get_running_loop().time() - incident.heard > _FORGOTTEN
         failed = tuple(incident.failures)
-        statuses = await self._statuses(failed)
+        now = dict(zip(failed, await self._statuses(failed), strict=True))
+        self._drop_unfounded(incident, now)
         return all(
-            status is not None and (status.generation, status.attempt) > incident.reports[task].key
-            for task, status in zip(failed, statuses, strict=True)
+            (status := now.get(task)) is not None and (status.generation, status.attempt) > incident.reports[task].key
+            for task in incident.failures
         )
+
+    def _drop_unfounded(self, incident: Incident, statuses: Mapping[Task, TaskStatus | None]) -> None:
+        """Drop reports of tasks that run, by the word of their own agents: another agent may report for a task."""
+        for task, status in statuses.items():
+            if status is not None and status.state is TaskState.RUNNING:
+                failure, key = incident.failures[task], (task, incident.reports[task].key)
+                incident.drop(task)
+                is_false = (status.generation, status.attempt) <= key[1]
+                if is_false and key not in self._unfounded:
+                    self._unfounded.add(key)
+                    _logger.warning(
+                        "dropped a report that %s %s: its own agent at %s says that it runs (has it two agents?)",
+                        task, failure.how, self._spec.agents[task],
+                    )  # fmt: skip
 
     async def _statuses(self, tasks: Sequence[Task]) -> list[TaskStatus | None]:
         async def status(task: Task) -> TaskStatus | None:

@@ -75,6 +75,10 @@ class Incident:
         if failure is not None:
             self.failures.setdefault(task, failure)
 
+    def drop(self, task: Task) -> None:
+        """Forget the failure of a task."""
+        del self.reports[task], self.failures[task]
+
     def first(self) -> Failure:
         """Return the first end that is not the consequence of another, as far as known."""
         return culprit(tuple(self.failures.values()))

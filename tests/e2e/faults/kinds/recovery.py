@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from signal import Signals
+
+from tfscale.agent import wire
+from tfscale.agent.cluster.failure_report import FailureReport
+from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
 from faults import orders
 from faults.fault import RUNS, Expectation, Fault, Setup
@@ -46,6 +51,18 @@ def _lead_agent_back(trial: Trial) -> None:
 def _both_tasks(trial: Trial) -> None:
     _kill("task", LEAD, trial)
     _kill("task", PEER, trial)
+
+
+def _false_reports(trial: Trial) -> None:
+    to = orders.identity(trial.spec, LEAD)
+    status = replace(
+        orders.statuses(trial.spec)[PEER] or TaskStatus(TaskState.EXITED),
+        state=TaskState.EXITED,
+        exit=Exit(3, None, 5.0),
+    )
+    for _ in range(3):
+        orders.call(trial.spec, LEAD, "ReportFailure", wire.failure_message(FailureReport(PEER, status), to))
+        time.sleep(5)
 
 
 def _always_fails(trial: Trial) -> None:
@@ -151,6 +168,13 @@ FAULTS = (
         _back(PEER, "restarted by itself"),
         _fails_once,
         PAIR,
+    ),
+    Fault(
+        "false report",
+        "the lead's agent is told three times that worker:1, which runs, has exited with 3",
+        Expectation("nothing is restarted, and the log says so", BOTH, (LEAD, PEER), log={LEAD: "dropped a report"}),
+        _false_reports,
+        _pair(),
     ),
     Fault(
         "stop in the pause",

@@ -1,4 +1,4 @@
-"""Cluster of three workers and spares whose agents are all real, with real tasks, in one process."""
+"""Agents of three workers and of spares on hosts of their own, whose tasks may be placed anew: all in one process."""
 
 from __future__ import annotations
 
