@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import grpc.aio
 import pytest
-from placement.placed_cluster import Cluster, MakeSettings, placed, placement_at, seat
+from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, seat
 from running_agents import W0, W1, W2, command, runs, status_when
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.recovery import acting_lead, failure_reporter, host_replacement
