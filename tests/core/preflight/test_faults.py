@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
-from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.preflight.checkup import Answer, Checkup, MeasuredTransfer
 from tfscale.core.preflight.examination import Contact, Examination, FolderSpace, Program, ResolvedName
 from tfscale.core.preflight.faults import faults_of
@@ -39,6 +40,7 @@ def cluster(*names: str) -> ClusterSpec:
     return ClusterSpec("test", tasks, {task: Address(at.host, 7070) for task, at in tasks.items()})
 
 
+MOVING = RecoveryPolicy(dict.fromkeys(Role, RestartPolicy.ON_FAILURE))
 THREE = cluster("worker:0", "worker:1", "worker:2")
 
 
@@ -250,3 +252,31 @@ def test_a_thousand_workers_are_judged_in_less_than_a_second() -> None:
     faults = faults_of(Checkup(spec, answers, contacts))
     assert time.process_time() - begin < 1
     assert len(faults) == 10 and all(len(fault.sentence) < 300 for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "spares", "recovery", "sentences"),
+    [
+        (
+            2,
+            0,
+            replace(MOVING, min_workers=1),
+            [
+                "without host-0 (worker:0) the others may be those that are cut off, and move no task by themselves: "
+                "add a host, as one in [spares]"
+            ],
+        ),
+        (2, 0, MOVING, []),
+        (2, 0, None, []),
+        (2, 1, MOVING, []),
+        (3, 0, replace(MOVING, min_workers=2), []),
+    ],
+    ids=["two hosts", "whose tasks stay", "that nobody restarts", "and a spare", "three hosts"],
+)
+def test_hosts_that_are_too_few_to_move_tasks_by_themselves_are_told(
+    hosts: int, spares: int, recovery: RecoveryPolicy | None, sentences: list[str]
+) -> None:
+    spec = cluster(*(f"worker:{index}" for index in range(hosts)))
+    free = {Address(f"spare-{number}", 7070): Address(f"spare-{number}", 2222) for number in range(spares)}
+    found = faults_of(checkup(replace(spec, spares=free, recovery=recovery)))
+    assert [each.sentence for each in found] == sentences

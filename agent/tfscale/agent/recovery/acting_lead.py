@@ -312,7 +312,7 @@ class ActingLead:
         now = dict(zip(failed, await self._statuses(failed), strict=True))
         self._drop_unfounded(incident, now)
         return all(
-            (status := now[task]) is not None and (status.generation, status.attempt) > incident.reports[task].key
+            (status := now.get(task)) is not None and (status.generation, status.attempt) > incident.reports[task].key
             for task in incident.failures
         )
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from tfscale.core.cluster.placement.place_rule import may_decide
+from tfscale.core.cluster.placement.placement import file_placement, may_move, seats_of
 from tfscale.core.cluster.strategy import ASYNCHRONOUS, SYNCHRONOUS, family_of, find_strategy
 from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
 from tfscale.core.preflight.checkup import Checkup, Fault
@@ -32,7 +34,7 @@ _LOOPBACK = ("127.", "::1")
 def faults_of(checkup: Checkup) -> list[Fault]:
     """Return all faults; faults that stop a training come first."""
     checks: tuple[Callable[[Checkup], Iterable[Fault]], ...] = (
-        _silent_agents, _runs, _roles, _taken_ports, _unreached, _names, _programs, _versions, _scripts,
+        _silent_agents, _runs, _hosts_too_few, _roles, _taken_ports, _unreached, _names, _programs, _versions, _scripts,
         _clocks, _spaces, _memory, _gpus, _transfers,
     )  # fmt: skip
     return [fault for check in checks for fault in check(checkup)]
@@ -51,6 +53,20 @@ def _silent_agents(checkup: Checkup) -> Iterator[Fault]:
 def _runs(checkup: Checkup) -> Iterator[Fault]:
     values = {task: answer.run for task, answer in checkup.answers.items()}
     yield from _unequal("agent", "the run", values, "give all the same --run")
+
+
+def _hosts_too_few(checkup: Checkup) -> Iterator[Fault]:
+    """Return hosts without which the others are too few to place tasks anew, where the cluster file has them do so."""
+    spec = checkup.spec
+    if spec.recovery is None or not may_move(spec):
+        return
+    now, seats = file_placement(spec), seats_of(spec)
+    for host in dict.fromkeys(seat.host for seat in seats):
+        left = [seat for seat in seats if seat.host != host]
+        if left and not may_decide(spec, now, left):
+            tasks = tuple(task for task, seat in now.seats.items() if seat.host == host)
+            what = f"without {host} ({_names_of(tasks)}) the others may be those that are cut off, and move no task"
+            yield Fault("agent", tasks, f"{what} by themselves: add a host, as one in [spares]")
 
 
 def _roles(checkup: Checkup) -> Iterator[Fault]:
