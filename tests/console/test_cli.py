@@ -146,6 +146,11 @@ async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path
     assert len(lines(out, "step")) == steps
 
 
+async def test_an_error_about_a_file_of_a_strange_name_is_one_line_without_colour(tmp_path: Path) -> None:
+    status, _, err = await run("--once", "--cluster", tmp_path / "a\x1b[31m\nb.toml")
+    assert (status, err) == (2, f"tfscale-console: {tmp_path}/a b.toml: no such cluster file\n")
+
+
 async def test_too_few_open_files_are_one_line(cluster_file: Path) -> None:
     command = f"ulimit -n 24; exec {shlex.join(CONSOLE)} --once --cluster {cluster_file}"
     pipe = asyncio.subprocess.PIPE

@@ -39,6 +39,7 @@ from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
 from tfscale.core.settings.precedence import CommandLine, add_flags, choose, split_command
 from tfscale.core.standard_streams import fill_standard_streams
+from tfscale.core.text import printable
 from tfscale.core.working_folder import check_working_folder
 
 tfscale.core.early_interrupt.restore()
@@ -113,7 +114,7 @@ def _tell_of_console(settings: AgentSettings, log: OwnLog) -> None:
 def _say(line: str) -> None:
     """Write a line to stderr; the agent goes on where stderr can no longer be written."""
     with contextlib.suppress(OSError):
-        print(_own(line), file=sys.stderr, flush=True)
+        print(_own(printable(line)), file=sys.stderr, flush=True)
 
 
 def _own(line: str) -> str:

@@ -28,6 +28,7 @@ from tfscale.console.tui.launch import is_served, run_screens, run_server
 from tfscale.core.access.orders import ORDERS, Order, Subject
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.standard_streams import fill_standard_streams
+from tfscale.core.text import printable
 
 tfscale.core.early_interrupt.restore()
 
@@ -52,7 +53,7 @@ def main() -> None:
 
 def _say(line: str) -> None:
     """Write a line to stderr at every log level, and never to the log file: the line may hold a URL with a token."""
-    print(f"tfscale-console: {line}", file=sys.stderr, flush=True)
+    print(f"tfscale-console: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _configured(run: Callable[[Configuration], int]) -> Callable[[Invocation], int]:

@@ -59,6 +59,7 @@ SMALL = replace(
     },
 )
 MIXED = replace(SPARED, before=lambda trial: _other_file(trial))
+FLAPPING = _hosts(0, "min_workers = 2", "cordon_after = 2", "max_restarts = 1")
 CORDONING = _hosts(1, "cordon_after = 1")
 OBSERVED = Setup(
     workers=2, before=lambda trial: _observer(trial), table='[recovery]\npolicy = "Never"\nmin_workers = 1'
@@ -194,6 +195,27 @@ def _gone_in_restart(task: str) -> Callable[[Trial], str]:
     return act
 
 
+def _flaps(trial: Trial) -> str:
+    """End a host, let it come back until three train, and end it once more; return which host is cordoned then."""
+    _end_host(trial, PEER)
+    trial.signal("task", LAST, SIGKILL)
+    _and_back(trial)
+    trial.until(lambda: len(trial.now.tasks) == len(ALL) and not _differing(trial), 120, "a gang of three")
+    task = next(each for each in ALL if trial.holder(each) == PEER)
+    trial.until(lambda: trial.steps(task)[-1][0] == trial.pid(task), 60, f"a step of {task}")
+    pids = [trial.agents[PEER].pid, *(trial.process(party, task) for party in ("shim", "task", "child"))]
+    for pid in pids:
+        os.kill(pid, SIGKILL)
+    trial.agents[PEER].wait(60)
+    trial.signal("task", PEER if task == LAST else LAST, SIGKILL)
+    trial.until(lambda: seats.placement(trial.spec).cordoned, 60, "a cordoned host")
+    return f"cordoned: {seats.placement(trial.spec).cordoned}"
+
+
+def _differing(trial: Trial) -> list[str]:
+    return [state for state in trial.states().values() if not re.search(RUNS, state)]
+
+
 def _cordoned(trial: Trial) -> str:
     trial.signal("task", PEER, SIGKILL)
     trial.until(lambda: seats.placement(trial.spec).cordoned, 60, "a cordoned host")
@@ -276,6 +298,16 @@ FAULTS = (
         _moved("restarted by itself, worker:1 on the spare"),
         _cordoned,
         CORDONING,
+    ),
+    Fault(
+        "host dies again and again",
+        "the host of worker:1 is gone, comes back, and is gone again, each time with one other worker killed; two "
+        "failures cordon a host, one restart is allowed, and min_workers = 2",
+        replace(
+            _moved("cordoned; two workers go on, whose restart is not spent", LAST, within=300), most_lost=3 * _LOST
+        ),
+        _flaps,
+        FLAPPING,
     ),
     Fault(
         "without a host",
