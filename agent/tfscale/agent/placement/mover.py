@@ -14,6 +14,7 @@ from tfscale.agent.placement.seat import Seat, SeatReport
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.file_digests import differing_parts
 from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
 from tfscale.core.cluster.task import Role, Task
@@ -169,7 +170,8 @@ class Mover:
     async def _reports(self) -> dict[Address, SeatReport]:
         """Return the reports of all seats that answer, after a trial of a start in each.
 
-        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then.
+        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then,
+        and PlacementError where the agents have different cluster files.
         """
         there = await ask_all(self._seats, self._seats)
         tried, own = await asyncio.gather(ask_all(self._seats, there, tries=True), self._seat.report(tries=True))
@@ -179,7 +181,17 @@ class Mover:
         if newest is not None and newest.is_newer(self._seat.placement):
             await self._seat.accept(newest, Reason("placed by another agent"))
             raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
+        self._refuse_other_files(reports)
         return reports
+
+    def _refuse_other_files(self, reports: Mapping[Address, SeatReport]) -> None:
+        """Raise PlacementError where cluster files differ: an agent would refuse its place, or decide otherwise."""
+        for seat, report in reports.items():
+            if parts := differing_parts(self._seat.file, report.file):
+                raise PlacementError(
+                    f"nothing was stopped: the cluster file of the agent at {seat} has another {listing(parts)}: give "
+                    "all agents the same file, and start that agent again"
+                )
 
     def _refuse_a_minority(self, now: Placement, reports: Mapping[Address, SeatReport]) -> None:
         if not may_decide(self._spec, now, reports):

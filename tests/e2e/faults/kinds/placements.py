@@ -58,6 +58,7 @@ SMALL = replace(
         )
     },
 )
+MIXED = replace(SPARED, before=lambda trial: _other_file(trial))
 FLAPPING = _hosts(0, "min_workers = 2", "cordon_after = 2", "max_restarts = 1")
 CORDONING = _hosts(1, "cordon_after = 1")
 OBSERVED = Setup(
@@ -136,6 +137,20 @@ def _without_spare(trial: Trial) -> str:
     trial.signal("agent", SPARE, SIGKILL)
     trial.agents[SPARE].wait(60)
     return _refused(_without(trial, PEER), "no place for worker:1: no further spare is free")
+
+
+def _other_file(trial: Trial) -> None:
+    """Give the agent of worker:2 a file of the same name with another [recovery]."""
+    folder = trial.folder / "other"
+    folder.mkdir()
+    other = trial.files[LAST] = folder / trial.file.name
+    other.write_text(trial.file.read_text().replace('replace_after = "5s"', 'replace_after = "6s"'))
+
+
+def _without_one_file(trial: Trial) -> str:
+    return _refused(
+        _without(trial, PEER), r"nothing was stopped: .*127.0.0.4.* has another replace_after in \[recovery"
+    )
 
 
 def _without_room(trial: Trial) -> str:
@@ -336,6 +351,13 @@ FAULTS = (
         _without_room,
         SMALL,
         missing=no_root,
+    ),
+    Fault(
+        "without a host, another file",
+        "a restart without the host of worker:1 is ordered; the file of worker:2's agent has another [recovery]",
+        replace(UNTOUCHED, words="it is refused with host and key, and nothing is stopped"),
+        _without_one_file,
+        MIXED,
     ),
     *(
         Fault(
