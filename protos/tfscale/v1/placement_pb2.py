@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tfscale.v1 import agent_pb2 as tfscale_dot_v1_dot_agent__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/placement.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"P\n\x0bSeatRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04seat\x18\x02 \x01(\t\x12\r\n\x05tries\x18\x03 \x01(\x08\"=\n\tSeatReply\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x11\n\tplacement\x18\x02 \x01(\t\x12\x0f\n\x07trouble\x18\x03 \x01(\t\"|\n\x0cPlaceRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04seat\x18\x02 \x01(\t\x12\x11\n\tplacement\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x15\n\rrestarted_for\x18\x05 \x01(\t2}\n\tPlacement\x12\x36\n\x04Seat\x12\x17.tfscale.v1.SeatRequest\x1a\x15.tfscale.v1.SeatReply\x12\x38\n\x05Place\x12\x18.tfscale.v1.PlaceRequest\x1a\x15.tfscale.v1.SeatReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/placement.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"P\n\x0bSeatRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04seat\x18\x02 \x01(\t\x12\r\n\x05tries\x18\x03 \x01(\x08\"K\n\tSeatReply\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x11\n\tplacement\x18\x02 \x01(\t\x12\x0f\n\x07trouble\x18\x03 \x01(\t\x12\x0c\n\x04\x66ile\x18\x04 \x03(\t\"|\n\x0cPlaceRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x0c\n\x04seat\x18\x02 \x01(\t\x12\x11\n\tplacement\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x15\n\rrestarted_for\x18\x05 \x01(\t2}\n\tPlacement\x12\x36\n\x04Seat\x12\x17.tfscale.v1.SeatRequest\x1a\x15.tfscale.v1.SeatReply\x12\x38\n\x05Place\x12\x18.tfscale.v1.PlaceRequest\x1a\x15.tfscale.v1.SeatReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEATREQUEST']._serialized_start=66
   _globals['_SEATREQUEST']._serialized_end=146
   _globals['_SEATREPLY']._serialized_start=148
-  _globals['_SEATREPLY']._serialized_end=209
-  _globals['_PLACEREQUEST']._serialized_start=211
-  _globals['_PLACEREQUEST']._serialized_end=335
-  _globals['_PLACEMENT']._serialized_start=337
-  _globals['_PLACEMENT']._serialized_end=462
+  _globals['_SEATREPLY']._serialized_end=223
+  _globals['_PLACEREQUEST']._serialized_start=225
+  _globals['_PLACEREQUEST']._serialized_end=349
+  _globals['_PLACEMENT']._serialized_start=351
+  _globals['_PLACEMENT']._serialized_end=476
 # @@protoc_insertion_point(module_scope)

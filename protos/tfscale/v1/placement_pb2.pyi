@@ -3,8 +3,10 @@
 isort:skip_file
 Service of the agent for placements: which agent holds which task, from one generation on."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from tfscale.v1 import agent_pb2 as _agent_pb2
 import builtins as _builtins
 import sys
@@ -54,22 +56,28 @@ class SeatReply(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """that it holds; empty: none"""
     placement: _builtins.str
     """the newest that it knows, as JSON: generation, seats by task, cordoned hosts with the reason"""
     trouble: _builtins.str
     """why it could not start a task; only where that was tried"""
+    @_builtins.property
+    def file(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """digests of parts of its cluster file in which agents must agree: "[spares]=3f2a91c0" """
+
     def __init__(
         self,
         *,
         task: _builtins.str = ...,
         placement: _builtins.str = ...,
         trouble: _builtins.str = ...,
+        file: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["placement", b"placement", "task", b"task", "trouble", b"trouble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "placement", b"placement", "task", b"task", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

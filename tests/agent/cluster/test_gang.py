@@ -392,3 +392,18 @@ async def test_the_failures_of_an_uncordoned_host_count_anew(setup: Setup) -> No
     await setup.journal.update(host_failures=failures)
     await setup.next_lead().forgive("host-a")
     assert Journal(setup.path).entry.host_failures == failures.without("host-a")
+
+
+async def test_a_stop_whose_number_another_command_had_is_repeated_above_it(setup: Setup) -> None:
+    setup.member("worker:2").own = 2  # started by another lead, which gave the same number
+    operation = await setup.gang.command(Verb.STOP, WORKER_1, Reason("enough"), None)
+    assert (await told(operation))[-1] is Stage.DONE
+    assert {member.state for member in setup.members.values()} == {TaskState.EXITED}
+    assert Journal(setup.path).entry.generation == 3
+
+
+async def test_a_command_is_left_to_a_lower_agent_that_is_back(setup: Setup) -> None:
+    setup.gang.lower = [Task.parse("worker:0")]
+    with pytest.raises(Overtaken, match="the agent of worker:0 is there, and leads: ask it"):
+        await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
+    assert setup.done == []

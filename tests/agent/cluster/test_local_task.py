@@ -67,6 +67,16 @@ async def test_a_start_is_awaited_from_a_restarts_stop_up_to_the_start_also_by_t
     assert task.unstarted() is None
 
 
+async def test_nothing_starts_a_task_in_the_generation_in_which_it_was_stopped(task: LocalTask) -> None:
+    await task.run(2, Reason("test"))
+    await task.fence(3, Reason("test"), verb=Verb.STOP)
+    for ask in (task.run(3, Reason("other")), task.fence(3, Reason("other"), verb=Verb.RESTART)):
+        with pytest.raises(Overtaken, match="worker:1 was stopped in generation 3, and is not started in it"):
+            await ask
+    assert (await task.fence(3, Reason("test"), verb=Verb.STOP)).state is TaskState.EXITED
+    assert (await task.run(4, Reason("test"))).state is TaskState.RUNNING
+
+
 async def test_the_agents_own_start_yields_to_a_request_of_the_lead(task: LocalTask) -> None:
     await task.fence(5, Reason("test"))
     await task.join(1, Reason("test"))

@@ -46,7 +46,7 @@ class LocalVoters:
         for voter in self.voters.values():
             await voter.found(founders)
 
-    def register(self, name: str = "a:1", patience: float = 1.0) -> Register:
+    def register(self, name: str = "a:1", patience: float = 5.0) -> Register:
         """Return the register as an agent has it."""
         return Register(name, ELECTORATE, self.quorum, Random(), patience)
 

@@ -345,6 +345,32 @@ async def test_a_gang_goes_on_with_fewer_workers_and_grows_back(make_settings: M
 
 
 @pytest.mark.usefixtures("_quick")
+async def test_a_host_that_dies_again_and_again_is_cordoned_and_spends_no_restart_of_the_others(
+    make_settings: MakeSettings,
+) -> None:
+    cluster = Cluster(make_settings, spares=0, replace_after=0.5, min_workers=2, cordon_after=2, max_restarts=1)
+    lead, flapping = cluster.seats["worker:0"], cluster.seats["worker:1"]
+    assert flapping.seat is not None
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:2"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        placement = Placement(0, cluster.spec.agents)
+        for _ in range(2):
+            async with seat(flapping):
+                placement = await placement_at(lead, lambda each: len(each.seats) == 3)
+                before = {task: await placed(cluster.now(placement, task)) for task in (W0, W1, W2)}
+            survivor = next(task for task in (W1, W2) if placement.seats[task] != flapping.seat)
+            kill(before[survivor])
+            placement = await placement_at(lead, lambda each: len(each.seats) == 2)
+            for task in (W0, W1):
+                await placed(cluster.now(placement, task))
+        assert placement.cordoned == {flapping.seat.host: "failed 2 times within 1 h"}
+        async with seat(flapping):
+            await asyncio.sleep(3.0)
+            assert await placement_at(lead, lambda _: True) == placement
+
+
+@pytest.mark.usefixtures("_quick")
 async def test_a_move_onto_an_agent_that_ends_meanwhile_is_followed_by_one_without_it(
     make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
 import pytest
-from placement.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
+from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
 from running_agents import W0, W1, W2, command, named, runs, status_when, stub
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands

@@ -13,11 +13,12 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, runs
+from running_agents import W0, W1, W2, agent, runs
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.placement.placement import Placement
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.placement import Placement, may_move
 from tfscale.core.records.task_status import Reason
 from tfscale.v1 import agent_pb2
 
@@ -91,3 +92,49 @@ async def test_a_spare_whose_disk_fills_up_in_the_midst_of_a_move_is_gone_on_wit
         assert mended.seats == cluster.spec.agents
         for task in ALL:
             await placed(cluster.now(mended, task))
+
+
+def without_spares(spec: ClusterSpec) -> ClusterSpec:
+    return replace(spec, spares={})
+
+
+def with_one_more_spare(spec: ClusterSpec) -> ClusterSpec:
+    return replace(spec, spares={**spec.spares, Address("127.0.0.9", 1): Address("127.0.0.9", 2)})
+
+
+def with_other_fewest(spec: ClusterSpec) -> ClusterSpec:
+    assert spec.recovery is not None
+    return replace(spec, recovery=replace(spec.recovery, min_workers=2))
+
+
+def without_recovery(spec: ClusterSpec) -> ClusterSpec:
+    return replace(spec, recovery=None)
+
+
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [
+        (without_spares, r"\[spares\] and min_workers"),
+        (with_one_more_spare, r"\[spares\]"),
+        (with_other_fewest, r"min_workers in \[recovery\]"),
+        (without_recovery, r"\[recovery\]"),
+    ],
+)
+async def test_an_agent_with_another_cluster_file_has_a_move_refused_before_anything_is_stopped(
+    make_settings: Callable[..., AgentSettings], other: Callable[[ClusterSpec], ClusterSpec], part: str
+) -> None:
+    cluster = Cluster(make_settings)
+    lead, third = cluster.seats["worker:0"], cluster.seats["worker:2"]
+    spec = other(cluster.spec)
+    third = replace(third, cluster=spec, seat=third.seat if may_move(spec) else None)
+    async with AsyncExitStack() as stack:
+        for name in ("worker:0", "worker:1", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        await stack.enter_async_context(seat(third) if third.seat else agent(third))
+        before = [await runs(cluster.seats[str(task)]) for task in ALL]
+        refused = (
+            f"nothing was stopped: the cluster file of the agent at {lead.cluster.agents[W2]} has another {part}: give"
+        )
+        with pytest.raises(grpc.aio.AioRpcError, match=refused):
+            await restart_without(lead, "worker:1")
+        assert [await runs(cluster.seats[str(task)]) for task in ALL] == before

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
@@ -20,6 +21,7 @@ from typing import Protocol
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -30,6 +32,9 @@ _logger = logging.getLogger(__name__)
 _PROOF = 3.0
 """Seconds for which tasks must live after their start before the command counts as done: a wrong import ends one at
 once."""
+_ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+_MOST_NUMBERS = 3
+"""Numbers that a stop takes in a row where another command was given the same."""
 _SUPERSEDED = "another command came"
 
 
@@ -117,6 +122,8 @@ class Gang:
         self._on_failure = on_failure
         self.placer: Placer | None = None
         """None where tasks stay where the cluster file has them."""
+        self.lower: Sequence[Task] = ()
+        """Tasks whose agents lead in the place of this one where one of them answers."""
         self._operation: Operation | None = None
         self._commanded: dict[Task, int] = {}
         """Generation of the newest command to each task."""
@@ -166,6 +173,7 @@ class Gang:
                 return self._nothing_to_do(asked)
             generation = await self._next_generation(expected)
             await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
+            await self._leave_to_lower()
             await self._cancel()
             reason = reason if reason.text else Reason(f"{verb} by request")
             return await self._launch(verb, planned, generation, reason)
@@ -183,6 +191,7 @@ class Gang:
             self._refuse(expected)
             generation = await self._next_generation(expected)
             await self._check(Verb.RESTART, tasks, generation, is_start=False)
+            await self._leave_to_lower()
             await self._cancel()
             return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
 
@@ -191,6 +200,15 @@ class Gang:
         async with self._deciding:
             self._refuse(None)
             await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
+
+    async def blame(self, hosts: Iterable[str], policy: RecoveryPolicy) -> dict[str, str]:
+        """Count a failure of each of these hosts; return those to be cordoned, with the reason. Raises JournalError."""
+        blamed = dict.fromkeys(hosts)
+        failures = self._journal.entry.host_failures
+        for host in blamed:
+            failures = failures.after(host, time.time(), policy)
+        await self._journal.update(host_failures=failures)
+        return {host: why for host in blamed if (why := failures.why_cordoned(host, policy))}
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only served the lead's task, which has ended well; None if there are none."""
@@ -216,6 +234,12 @@ class Gang:
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
         await self._cancel("the agent ends")
+
+    async def _leave_to_lower(self) -> None:
+        """Raise Overtaken where a lower agent is back: the check before may have waited just for it."""
+        numbers = await self._generations(self.lower)
+        if back := next((task for task, number in numbers.items() if number is not None), None):
+            raise Overtaken(f"the agent of {back} is there, and leads: ask it")
 
     async def _written_down(self) -> None:
         """Wait for a command whose tasks run already, and whose end only has to be written down."""
@@ -269,9 +293,8 @@ class Gang:
     async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
         """Raise GangError if a start would have to stop a living task that trains with the others."""
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
-        lives = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
         alive = [
-            str(task) for task, status in zip(tasks, statuses, strict=True) if status is None or status.state in lives
+            str(task) for task, status in zip(tasks, statuses, strict=True) if status is None or status.state in _ALIVE
         ]
         if alive:
             raise GangError(f"a start stops nothing, and {', '.join(alive)} would have to begin anew: restart instead")
@@ -355,13 +378,33 @@ class Gang:
 
     async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
-            await self._all(operation, self._fence)
+            await self._stop_all(operation)
         if (placer := self._placer_of(operation)) is not None:
             await placer.hand_over(operation.intent.placement, operation.intent.why)
         elif not _verb(operation).is_end:
             operation.intent = replace(operation.intent, starting=True)
             await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
+
+    async def _stop_all(self, operation: Operation) -> None:
+        """Stop all tasks; repeat a command after which none starts above another one that was given its number.
+
+        Two agents may lead for a moment, and then number alike. Raises GangError.
+        """
+        tries = 0
+        while True:
+            try:
+                return await self._all(operation, self._fence)
+            except Overtaken as error:
+                tries += 1
+                following = self._after(await self._generations(self._members))
+                is_taken = following == operation.intent.generation + 1 and _verb(operation).is_end
+                if not is_taken or tries == _MOST_NUMBERS:
+                    operation.report(Stage.FAILED, operation.tasks, str(error))
+                    raise
+                operation.intent = replace(operation.intent, generation=following)
+                await self._journal.update(generation=following, intent=operation.intent)
+                self._commanded |= dict.fromkeys(operation.tasks, following)
 
     def _placer_of(self, operation: Operation) -> Placer | None:
         """Return the placer of a command that moves tasks, None for any other command."""
@@ -377,7 +420,9 @@ class Gang:
     async def _fence(self, operation: Operation, task: Task) -> None:
         operation.report(Stage.STOPPING, [task])
         fence, verb = self._members[task].fence, _verb(operation)
-        await self._request(operation, task, lambda number, reason, lost: fence(number, reason, lost, verb))
+        status = await self._request(operation, task, lambda number, reason, lost: fence(number, reason, lost, verb))
+        if verb.is_end and status.state in _ALIVE:
+            raise Overtaken(f"{task} was started in generation {status.generation} by another command")
         operation.report(Stage.STOPPED, [task])
 
     async def _run(self, operation: Operation, task: Task) -> None:
@@ -399,6 +444,8 @@ class Gang:
         try:
             return await request(intent.generation, intent.why, lambda why: operation.unreachable(task, why))
         except TfscaleError as error:
+            if isinstance(error, Overtaken) and not intent.starting:
+                raise  # its number may be taken: see `_stop_all`
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
 

@@ -100,13 +100,15 @@ class LocalTask:
     ) -> TaskStatus:
         """End the task if it was started in an older generation.
 
-        Raises Overtaken if `generation` is older than the newest accepted one.
+        Raises Overtaken if `generation` is older than the newest accepted one, or that of a stop and `verb` starts.
         """
         self._commanded = True
         async with self._lock:
+            is_end = verb is not None and verb.is_end
+            if not is_end:
+                self._refuse_after_stop(generation)
             await self._accept(generation)
             if self._supervisor.status.generation < generation:
-                is_end = verb is not None and verb.is_end
                 await self._journal.update(ended_by=verb if is_end else None)
                 # Before the stop, in which this request ends if the agent dies that has sent it.
                 self._unstarted_since = None if is_end else asyncio.get_running_loop().time()
@@ -117,12 +119,13 @@ class LocalTask:
     async def run(self, generation: int, reason: Reason, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """Start the task unless it was started in this generation already.
 
-        Raises Overtaken if `generation` is older than the newest accepted one, GangError or SupervisionError if the
-        task cannot be started.
+        Raises Overtaken if `generation` is older than the newest accepted one, or that of a stop; GangError or
+        SupervisionError if the task cannot be started.
         """
         self._commanded = True
         async with self._lock:
             self._refuse(generation)
+            self._refuse_after_stop(generation)
             if self._supervisor.status.generation == generation:
                 # It may be starting: gRPC gives a request up when the lead's agent dies that has sent it.
                 return await self._supervisor.started()
@@ -180,6 +183,12 @@ class LocalTask:
     async def _accept(self, generation: int) -> None:
         self._refuse(generation)
         await self._journal.update(generation=generation, commanded=generation)
+
+    def _refuse_after_stop(self, generation: int) -> None:
+        """Raise Overtaken where a stop had this number: two leads for a moment may give it to two commands."""
+        entry = self._journal.entry
+        if entry.ended_by and entry.commanded == generation:
+            raise Overtaken(f"{self._settings.task} was stopped in generation {generation}, and is not started in it")
 
     def _refuse(self, generation: int) -> None:
         newest = self._journal.entry.generation

@@ -51,8 +51,9 @@ class Proposal:
             raise
         except Exception as raised:
             decision, error = newest, raised
-        # A change that may have reached a voter is buried, or made, only by an acceptance in a newer ballot.
-        return Step(decision, decision == newest and self.since is None and _is_unanimous(promises), error)
+        # A change that may have reached a voter, and is not decided, is buried only by an acceptance in a newer ballot.
+        is_open = self.since is not None and self.change not in newest.changes
+        return Step(decision, decision == newest and not is_open and _is_unanimous(promises), error)
 
     def _applied(self, newest: Decision, function: Change) -> Decision:
         if self.change in newest.changes:

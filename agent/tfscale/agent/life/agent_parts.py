@@ -109,6 +109,7 @@ def build_parts(
     peers = {each: Peer(spec, settings.run, each, opener) for each in spec.tasks if each != task}
     members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
     gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
+    gang.lower = [*spec.tasks][: settings.position]
     is_running = lambda: supervisor.status.state is TaskState.RUNNING  # noqa: E731
     gang.placer = mover = None if seat is None else Mover(settings, seat, seats, gang, is_running)
     recovery = TaskRecovery(

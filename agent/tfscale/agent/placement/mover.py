@@ -14,6 +14,7 @@ from tfscale.agent.placement.seat import Seat, SeatReport
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.file_digests import differing_parts
 from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
 from tfscale.core.cluster.task import Role, Task
@@ -47,7 +48,7 @@ class Mover:
     ) -> None:
         self._spec, self._seat, self._seats, self._gang = settings.cluster, seat, seats, gang
         self._is_running, self._leads = is_running, settings.leads
-        recovery = settings.cluster.recovery
+        self._recovery = recovery = settings.cluster.recovery
         self._fewest = None if recovery is None else recovery.min_workers
         self._informed: set[Address] = set()
         """Seats that know the placement of now."""
@@ -55,6 +56,8 @@ class Mover:
         """Looks in a row at which the gang could have been larger."""
         self._missed = 0
         """Looks in a row at which an agent was missing that was to take a task."""
+        self._blamed: set[str] = set()
+        """Hosts of which a failure was counted because they did not come to take a task in the placement of now."""
         self._refusal = ""
 
     async def without(
@@ -79,11 +82,18 @@ class Mover:
         fewest = workers if keeps_size else self._fewest
         return await self._move(now, reports, lost, reason, expected, fewest)
 
-    async def replace(self, reason: Reason, cordoned: Mapping[str, str]) -> Operation:
+    async def gone(self) -> list[Address]:
+        """Return the seats with a task that do not answer."""
+        others = [seat for seat in self._seat.placement.seats.values() if seat in self._seats]
+        there = await ask_all(self._seats, others)
+        return [seat for seat in others if seat not in there]
+
+    async def replace(self, reason: Reason, cordoned: Mapping[str, str], blamed: set[str]) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
 
-        Raises PlacementError where the other agents cannot hold all tasks, where nothing would change, and where the
-        answering agents may be the ones that are cut off; and what Gang.move raises.
+        A failure of the hosts that do not answer is counted, once for all calls with this set `blamed`. Raises
+        PlacementError where the other agents cannot hold all tasks, where nothing would change, and where the answering
+        agents may be the ones that are cut off; and what Gang.move raises.
         """
         now = self._seat.placement
         reports = await self._reports()
@@ -91,8 +101,20 @@ class Mover:
         if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
             does = "does" if len(gone) == 1 else "do"
             reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
+            cordoned = {
+                **cordoned,
+                **await self._blame([seat for seat in now.seats.values() if seat not in reports], blamed),
+            }
         now = replace(now, cordoned={**now.cordoned, **cordoned})
         return await self._move(now, reports, (), reason, None, self._fewest)
+
+    async def _blame(self, gone: Collection[Address], blamed: set[str]) -> dict[str, str]:
+        """Count a failure of the hosts of these seats, unless they were blamed; return those to be cordoned."""
+        if self._recovery is None:
+            return {}
+        hosts = {seat.host for seat in gone} - blamed
+        blamed |= hosts
+        return await self._gang.blame(sorted(hosts), self._recovery)
 
     async def uncordon(self, name: str) -> str:
         """Let tasks be placed again on the host that a host, agent's address or task means; return the result in words.
@@ -123,6 +145,7 @@ class Mover:
                 _logger.warning("the agent at %s does not take its place, and is told again: %s", seat, refusal)
         self._informed = {seat for seat, refusal in zip(there, refusals, strict=True) if not refusal}
         if parsed.generation > self._seat.placement.generation:
+            self._blamed = set()
             self._seat.missing = {*parsed.seats.values()} - self._informed - {self._seat.address}
         await self._seat.accept(parsed, reason, leaves=False)
 
@@ -147,7 +170,8 @@ class Mover:
     async def _reports(self) -> dict[Address, SeatReport]:
         """Return the reports of all seats that answer, after a trial of a start in each.
 
-        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then.
+        Where one knows a newer placement, this agent follows that: whoever made it may be gone. Raises GangError then,
+        and PlacementError where the agents have different cluster files.
         """
         there = await ask_all(self._seats, self._seats)
         tried, own = await asyncio.gather(ask_all(self._seats, there, tries=True), self._seat.report(tries=True))
@@ -157,7 +181,17 @@ class Mover:
         if newest is not None and newest.is_newer(self._seat.placement):
             await self._seat.accept(newest, Reason("placed by another agent"))
             raise GangError(f"tasks were placed anew in generation {newest.generation}: ask its lead's agent")
+        self._refuse_other_files(reports)
         return reports
+
+    def _refuse_other_files(self, reports: Mapping[Address, SeatReport]) -> None:
+        """Raise PlacementError where cluster files differ: an agent would refuse its place, or decide otherwise."""
+        for seat, report in reports.items():
+            if parts := differing_parts(self._seat.file, report.file):
+                raise PlacementError(
+                    f"nothing was stopped: the cluster file of the agent at {seat} has another {listing(parts)}: give "
+                    "all agents the same file, and start that agent again"
+                )
 
     def _refuse_a_minority(self, now: Placement, reports: Mapping[Address, SeatReport]) -> None:
         if not may_decide(self._spec, now, reports):
@@ -183,6 +217,10 @@ class Mover:
             raise PlacementError("; ".join([str(error), *unfit])) from None
         if seats == now.seats:
             raise PlacementError("all tasks stay where they are")
+        for host in set(now.cordoned) - set(self._seat.placement.cordoned):
+            _logger.warning(
+                "%s is cordoned (%s): no task is placed there until it is uncordoned", host, now.cordoned[host]
+            )
         # The agent of a task that answers stops it; one that does not, or has not taken the task, learns it later.
         held = {task for task, seat in now.seats.items() if seat in reports and reports[seat].task == str(task)}
         tasks = tuple(task for task in now.seats if task in held and task.role in MOVABLE)
@@ -213,8 +251,10 @@ class Mover:
         if self._missed >= _STABLE:
             self._missed = 0
             why = Reason(f"restarted by itself without {listing(sorted(map(str, missing)))}")
+            now = self._seat.placement
+            now = replace(now, cordoned={**now.cordoned, **await self._blame(missing, self._blamed)})
             with contextlib.suppress(Busy):
-                await self._move(self._seat.placement, await self._reports(), missing, why, None, self._fewest)
+                await self._move(now, await self._reports(), missing, why, None, self._fewest)
 
     async def _grow(self) -> None:
         """Begin a restart with more workers, once an agent has been free for a while."""

@@ -14,6 +14,7 @@ from tfscale.agent.placement.seat_journal import SeatJournal
 from tfscale.agent.preflight.task_port import port_problem
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.placement.file_digests import file_digests
 from tfscale.core.cluster.placement.placement import Placement, placed_spec, seats_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import Reason
@@ -31,6 +32,8 @@ class SeatReport:
     """Newest placement that the seat knows, as JSON."""
     trouble: str = ""
     """Reason for which the seat could not start a task; empty where it could, or has not tried."""
+    file: tuple[str, ...] = ()
+    """Digests of the parts of its cluster file in which all agents must agree."""
 
 
 class Seat:
@@ -44,6 +47,8 @@ class Seat:
         """Reason of the command that made the newest placement, None where that is not known."""
         self.missing: set[Address] = set()
         """Seats that were to take a task in the placement of now, and did not answer when this agent told it."""
+        self.file = file_digests(settings.cluster)
+        """Digests of the own cluster file, as in a report."""
         self._settings = settings
         self._journal = SeatJournal(settings)
         self._trial = StartTrial(settings)
@@ -90,7 +95,7 @@ class Seat:
         """Return the state of the seat; with `tries` after a trial of whether it could start a task."""
         task = self.task
         trouble = await self._trouble() if tries else ""
-        return SeatReport("" if task is None else str(task), self.placement.to_json(), trouble)
+        return SeatReport("" if task is None else str(task), self.placement.to_json(), trouble, self.file)
 
     async def _trouble(self) -> str:
         """Return why this seat could not start a task, empty where it could."""

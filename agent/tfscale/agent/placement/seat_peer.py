@@ -7,10 +7,12 @@ import contextlib
 import random
 from collections.abc import Iterable, Mapping
 
+import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.placement.seat import SeatReport
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.file_digests import NO_PLACEMENTS
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task_identity import TaskIdentity
@@ -43,8 +45,9 @@ class SeatPeer:
         async with self._opener.open(self._seat) as channel:
             try:
                 return wire.seat_record(await placement_pb2_grpc.PlacementStub(channel).Seat(request, timeout=patience))
-            except grpc.aio.AioRpcError:
-                return None
+            except grpc.aio.AioRpcError as error:
+                knows_none = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                return SeatReport("", "", file=NO_PLACEMENTS) if knows_none else None
 
     async def place(self, placement: Placement, reason: Reason) -> str:
         """Send the agent a placement; return why the agent refused it, empty where it did not."""

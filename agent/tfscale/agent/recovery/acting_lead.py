@@ -79,7 +79,7 @@ class ActingLead:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
         self._strategy, self._reached, self._stacks, self._pauses = strategy, reached, stacks, pauses
-        self._replacement = HostReplacement(spec, policy, journal, mover)
+        self._replacement = HostReplacement(spec, policy, gang, mover)
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
         self._alone_until = 0.0
@@ -211,14 +211,16 @@ class ActingLead:
             if (verdict := await self._decided(incident, budget)) is not None:
                 break
             try:
-                moved = await self._moved(incident, budget, cordoned)
+                moved = await self._moved(incident, cordoned)
                 operation = moved or await self._command(incident, budget)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
-            budget = budget.after_restart(time.time())
-            await self.keep(budget)
-            if await self._carried_out(incident, operation, budget):
+            # A restart that leaves a host out counts for that host, and not for those that go on without it.
+            if moved is None or cordoned:
+                budget = budget.after_restart(time.time()) if moved is None else RestartBudget(budget.name)
+                await self.keep(budget)
+            if await self._carried_out(incident, operation):
                 return _OVER
             budget = budget.after_end(self._progress(incident), time.time(), self._policy)
             pause = _jittered(budget.pause(self._policy))
@@ -384,27 +386,28 @@ class ActingLead:
         incident.words = words
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
-        operation = await self._gang.command(Verb.RESTART, incident.reports, self._reason(incident, budget), None)
+        reason = Reason(f"{self._reason(incident)}, {budget.which(self._policy)}")
+        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
         self._launched(incident, operation)
         return operation
 
-    async def _moved(self, incident: Incident, budget: RestartBudget, cordoned: Mapping[str, str]) -> Operation | None:
+    async def _moved(self, incident: Incident, cordoned: Mapping[str, str]) -> Operation | None:
         """Begin a restart without a host that is dead or failed repeatedly; None where no task moves."""
-        operation = await self._replacement.begin(incident, self._reason(incident, budget), cordoned)
+        operation = await self._replacement.begin(incident, Reason(self._reason(incident)), cordoned)
         if operation is not None:
             self._launched(incident, operation)
         return operation
 
-    def _reason(self, incident: Incident, budget: RestartBudget) -> Reason:
+    def _reason(self, incident: Incident) -> str:
         task, how = incident.cause()
-        return Reason(f"restarted by itself after {task} {how}, {budget.which(self._policy)}")
+        return f"restarted by itself after {task} {how}"
 
     def _launched(self, incident: Incident, operation: Operation) -> None:
         incident.launched, incident.is_under_way = operation.intent.generation, True
         incident.words, incident.trouble, incident.obstacle, incident.tries = "", "", "", 0
         incident.troubled, incident.waited = None, 0.0
 
-    async def _carried_out(self, incident: Incident, operation: Operation, budget: RestartBudget) -> bool:
+    async def _carried_out(self, incident: Incident, operation: Operation) -> bool:
         """Wait until the restart is carried out; return whether its tasks were started.
 
         If a host dies meanwhile, another restart without this host takes its place.
@@ -416,7 +419,7 @@ class ActingLead:
             if operation.complaint:
                 self._note_trouble(incident, operation.complaint)
                 with contextlib.suppress(GangError):
-                    operation = await self._moved(incident, budget, {}) or operation
+                    operation = await self._moved(incident, {}) or operation
         incident.is_under_way = False
         return operation.is_settled
 

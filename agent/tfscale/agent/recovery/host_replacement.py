@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.gang import Gang
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.incident import Incident
@@ -24,8 +23,8 @@ _AGAIN = 10.0
 class HostReplacement:
     """Decisions of the acting lead about hosts. `mover` is None where tasks stay where the cluster file has them."""
 
-    def __init__(self, spec: ClusterSpec, policy: RecoveryPolicy, journal: Journal, mover: Mover | None) -> None:
-        self._spec, self._policy, self._journal, self._mover = spec, policy, journal, mover
+    def __init__(self, spec: ClusterSpec, policy: RecoveryPolicy, gang: Gang, mover: Mover | None) -> None:
+        self._spec, self._policy, self._gang, self._mover = spec, policy, gang, mover
 
     @property
     def plan(self) -> str:
@@ -43,16 +42,16 @@ class HostReplacement:
     async def count(self, incident: Incident) -> dict[str, str]:
         """Count the failure for its host; return {host: reason} if the host is to be cordoned now, else nothing.
 
-        A task that ended because its peer was gone, or that nobody started, says nothing about its own host. Raises
-        JournalError.
+        A task that ended because its peer was gone, or that nobody started, says nothing about its own host, and one
+        that ended while another host was gone says little. Raises JournalError.
         """
         if self._mover is None or incident.is_hang or incident.first().followed or incident.first().unstarted:
             return {}
         host = self._spec.agents[incident.cause()[0]].host
-        failures = self._journal.entry.host_failures.after(host, time.time(), self._policy)
-        await self._journal.update(host_failures=failures)
-        why = failures.why_cordoned(host, self._policy)
-        return {host: why} if why else {}
+        if {seat.host for seat in await self._mover.gone()} - {host}:
+            return {}
+        incident.blamed.add(host)
+        return await self._gang.blame([host], self._policy)
 
     async def begin(self, incident: Incident, reason: Reason, cordoned: Mapping[str, str]) -> Operation | None:
         """Begin the restart that places tasks on other hosts, if it is due; return None where no task moves.
@@ -64,7 +63,7 @@ class HostReplacement:
             return None
         incident.move_tried = asyncio.get_running_loop().time()
         try:
-            return await self._mover.replace(reason, cordoned)
+            return await self._mover.replace(reason, cordoned, incident.blamed)
         except PlacementError as error:
             if str(error) != incident.obstacle:
                 _logger.warning("%s", error)

@@ -40,6 +40,8 @@ class Incident:
     """Time on that clock of the last try to place the tasks anew."""
     obstacle: str = ""
     """Reason for which the tasks could not be placed anew."""
+    blamed: set[str] = field(default_factory=set)
+    """Hosts of which a failure was counted for it."""
     words: str = ""
     due: float | None = None
     """Time of its restart on the loop's clock."""

@@ -58,6 +58,8 @@ SMALL = replace(
         )
     },
 )
+MIXED = replace(SPARED, before=lambda trial: _other_file(trial))
+FLAPPING = _hosts(0, "min_workers = 2", "cordon_after = 2", "max_restarts = 1")
 CORDONING = _hosts(1, "cordon_after = 1")
 OBSERVED = Setup(
     workers=2, before=lambda trial: _observer(trial), table='[recovery]\npolicy = "Never"\nmin_workers = 1'
@@ -137,6 +139,20 @@ def _without_spare(trial: Trial) -> str:
     return _refused(_without(trial, PEER), "no place for worker:1: no further spare is free")
 
 
+def _other_file(trial: Trial) -> None:
+    """Give the agent of worker:2 a file of the same name with another [recovery]."""
+    folder = trial.folder / "other"
+    folder.mkdir()
+    other = trial.files[LAST] = folder / trial.file.name
+    other.write_text(trial.file.read_text().replace('replace_after = "5s"', 'replace_after = "6s"'))
+
+
+def _without_one_file(trial: Trial) -> str:
+    return _refused(
+        _without(trial, PEER), r"nothing was stopped: .*127.0.0.4.* has another replace_after in \[recovery"
+    )
+
+
 def _without_room(trial: Trial) -> str:
     """Fill the disk that the spare alone sees."""
     seen = Path(f"/proc/{trial.process('agent', SPARE)}/root{trial.state}")
@@ -177,6 +193,27 @@ def _gone_in_restart(task: str) -> Callable[[Trial], str]:
         return f"the restart's last word: {restart.wait()[:80] or 'none'}"
 
     return act
+
+
+def _flaps(trial: Trial) -> str:
+    """End a host, let it come back until three train, and end it once more; return which host is cordoned then."""
+    _end_host(trial, PEER)
+    trial.signal("task", LAST, SIGKILL)
+    _and_back(trial)
+    trial.until(lambda: len(trial.now.tasks) == len(ALL) and not _differing(trial), 120, "a gang of three")
+    task = next(each for each in ALL if trial.holder(each) == PEER)
+    trial.until(lambda: trial.steps(task)[-1][0] == trial.pid(task), 60, f"a step of {task}")
+    pids = [trial.agents[PEER].pid, *(trial.process(party, task) for party in ("shim", "task", "child"))]
+    for pid in pids:
+        os.kill(pid, SIGKILL)
+    trial.agents[PEER].wait(60)
+    trial.signal("task", PEER if task == LAST else LAST, SIGKILL)
+    trial.until(lambda: seats.placement(trial.spec).cordoned, 60, "a cordoned host")
+    return f"cordoned: {seats.placement(trial.spec).cordoned}"
+
+
+def _differing(trial: Trial) -> list[str]:
+    return [state for state in trial.states().values() if not re.search(RUNS, state)]
 
 
 def _cordoned(trial: Trial) -> str:
@@ -263,6 +300,16 @@ FAULTS = (
         CORDONING,
     ),
     Fault(
+        "host dies again and again",
+        "the host of worker:1 is gone, comes back, and is gone again, each time with one other worker killed; two "
+        "failures cordon a host, one restart is allowed, and min_workers = 2",
+        replace(
+            _moved("cordoned; two workers go on, whose restart is not spent", LAST, within=300), most_lost=3 * _LOST
+        ),
+        _flaps,
+        FLAPPING,
+    ),
+    Fault(
         "without a host",
         "a restart without the host of worker:1 is ordered",
         _moved("carried out, worker:1 on the spare"),
@@ -304,6 +351,13 @@ FAULTS = (
         _without_room,
         SMALL,
         missing=no_root,
+    ),
+    Fault(
+        "without a host, another file",
+        "a restart without the host of worker:1 is ordered; the file of worker:2's agent has another [recovery]",
+        replace(UNTOUCHED, words="it is refused with host and key, and nothing is stopped"),
+        _without_one_file,
+        MIXED,
     ),
     *(
         Fault(

@@ -82,6 +82,18 @@ def _stop_meanwhile(trial: Trial) -> str:
     return orders.order(trial.spec, "Stop", LEAD, PEER)[:100]
 
 
+def _stop_as_the_lead_is_back(trial: Trial) -> str:
+    """Have the lead's agent back while another one acts for it, and stop all tasks at once."""
+    _lead_agent_then_worker(trial)
+    time.sleep(6)
+    trial.start_agent(LEAD)
+    answer, deadline = "", time.monotonic() + 30
+    while not answer.startswith("DONE") and time.monotonic() < deadline:
+        answer = orders.order(trial.spec, "Stop", LEAD, PEER)
+    time.sleep(5)
+    return answer[:100]
+
+
 _GIVEN_UP = Expectation("it is given up, with the reason", {PEER: "^exited 3"}, log={LEAD: "given up"}, within=150)
 FAULTS = (
     Fault(
@@ -182,5 +194,13 @@ FAULTS = (
         Expectation("the stop is obeyed", dict.fromkeys((LEAD, PEER), "^exited")),
         _stop_meanwhile,
         _pair(backoff="20s"),
+    ),
+    Fault(
+        "stop as the lead's agent is back",
+        "SIGKILL to the lead's agent, then to worker:1's task; the agent is back after 6 s, and a stop is ordered "
+        "at once",
+        Expectation("a stop that says DONE is one", dict.fromkeys((LEAD, PEER), "^exited")),
+        _stop_as_the_lead_is_back,
+        _pair(),
     ),
 )
