@@ -131,9 +131,9 @@ def commands_with(word: str) -> list[list[str]]:
     return found
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    """Wait until this holds. Raises AssertionError after two minutes."""
-    until = time.monotonic() + 120
+def wait_until(true: Callable[[], bool], patience: float = 120.0) -> None:
+    """Wait until this holds. Raises AssertionError after `patience` seconds."""
+    until = time.monotonic() + patience
     while not true():
         assert time.monotonic() < until
         time.sleep(0.1)

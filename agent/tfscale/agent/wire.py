@@ -338,6 +338,7 @@ _NO_ORDERS = (
     agent_pb2.FailureReport,
     consensus_pb2.PrepareRequest,
     consensus_pb2.AcceptRequest,
+    consensus_pb2.LookRequest,
     consensus_pb2.IntroduceRequest,
 )
 """Requests of agents that report or vote: the audit log has what somebody ordered."""

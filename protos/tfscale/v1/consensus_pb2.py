@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tfscale.v1 import agent_pb2 as tfscale_dot_v1_dot_agent__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/consensus.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"*\n\x06\x42\x61llot\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08proposer\x18\x02 \x01(\t\";\n\x08\x44\x65\x63ision\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x0f\n\x07\x63hanges\x18\x03 \x03(\t\"%\n\x07\x46ounder\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04life\x18\x02 \x01(\t\"n\n\x0ePrepareRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\x12\"\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x12.tfscale.v1.Ballot\"\xa3\x01\n\rAcceptRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\x12\"\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x12.tfscale.v1.Ballot\x12\x0c\n\x04life\x18\x04 \x01(\t\x12&\n\x08\x64\x65\x63ision\x18\x05 \x01(\x0b\x32\x14.tfscale.v1.Decision\"L\n\x10IntroduceRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\"e\n\x07Promise\x12\x0c\n\x04life\x18\x01 \x01(\t\x12$\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x12.tfscale.v1.Ballot\x12&\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x14.tfscale.v1.Decision\"\x0c\n\nAcceptance\"/\n\x07Refusal\x12$\n\x08promised\x18\x01 \x01(\x0b\x32\x12.tfscale.v1.Ballot\"\x0c\n\nAbstention\"V\n\x0cIntroduction\x12\x0c\n\x04life\x18\x01 \x01(\t\x12\x11\n\tis_voting\x18\x02 \x01(\x08\x12%\n\x08\x66ounders\x18\x03 \x03(\x0b\x32\x13.tfscale.v1.Founder\"\xf3\x01\n\tVoteReply\x12&\n\x07promise\x18\x01 \x01(\x0b\x32\x13.tfscale.v1.PromiseH\x00\x12,\n\nacceptance\x18\x02 \x01(\x0b\x32\x16.tfscale.v1.AcceptanceH\x00\x12&\n\x07refusal\x18\x03 \x01(\x0b\x32\x13.tfscale.v1.RefusalH\x00\x12,\n\nabstention\x18\x04 \x01(\x0b\x32\x16.tfscale.v1.AbstentionH\x00\x12\x30\n\x0cintroduction\x18\x05 \x01(\x0b\x32\x18.tfscale.v1.IntroductionH\x00\x42\x08\n\x06\x61nswer2\xc7\x01\n\tConsensus\x12<\n\x07Prepare\x12\x1a.tfscale.v1.PrepareRequest\x1a\x15.tfscale.v1.VoteReply\x12:\n\x06\x41\x63\x63\x65pt\x12\x19.tfscale.v1.AcceptRequest\x1a\x15.tfscale.v1.VoteReply\x12@\n\tIntroduce\x12\x1c.tfscale.v1.IntroduceRequest\x1a\x15.tfscale.v1.VoteReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atfscale/v1/consensus.proto\x12\ntfscale.v1\x1a\x16tfscale/v1/agent.proto\"*\n\x06\x42\x61llot\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08proposer\x18\x02 \x01(\t\";\n\x08\x44\x65\x63ision\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x0f\n\x07\x63hanges\x18\x03 \x03(\t\"%\n\x07\x46ounder\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04life\x18\x02 \x01(\t\"n\n\x0ePrepareRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\x12\"\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x12.tfscale.v1.Ballot\"\xa3\x01\n\rAcceptRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\x12\"\n\x06\x62\x61llot\x18\x03 \x01(\x0b\x32\x12.tfscale.v1.Ballot\x12\x0c\n\x04life\x18\x04 \x01(\t\x12&\n\x08\x64\x65\x63ision\x18\x05 \x01(\x0b\x32\x14.tfscale.v1.Decision\"G\n\x0bLookRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\"L\n\x10IntroduceRequest\x12$\n\x02to\x18\x01 \x01(\x0b\x32\x18.tfscale.v1.TaskIdentity\x12\x12\n\nelectorate\x18\x02 \x01(\t\"e\n\x07Promise\x12\x0c\n\x04life\x18\x01 \x01(\t\x12$\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x12.tfscale.v1.Ballot\x12&\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x14.tfscale.v1.Decision\"U\n\x05Sight\x12$\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x12.tfscale.v1.Ballot\x12&\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32\x14.tfscale.v1.Decision\"\x0c\n\nAcceptance\"/\n\x07Refusal\x12$\n\x08promised\x18\x01 \x01(\x0b\x32\x12.tfscale.v1.Ballot\"\x0c\n\nAbstention\"V\n\x0cIntroduction\x12\x0c\n\x04life\x18\x01 \x01(\t\x12\x11\n\tis_voting\x18\x02 \x01(\x08\x12%\n\x08\x66ounders\x18\x03 \x03(\x0b\x32\x13.tfscale.v1.Founder\"\x97\x02\n\tVoteReply\x12&\n\x07promise\x18\x01 \x01(\x0b\x32\x13.tfscale.v1.PromiseH\x00\x12,\n\nacceptance\x18\x02 \x01(\x0b\x32\x16.tfscale.v1.AcceptanceH\x00\x12&\n\x07refusal\x18\x03 \x01(\x0b\x32\x13.tfscale.v1.RefusalH\x00\x12,\n\nabstention\x18\x04 \x01(\x0b\x32\x16.tfscale.v1.AbstentionH\x00\x12\x30\n\x0cintroduction\x18\x05 \x01(\x0b\x32\x18.tfscale.v1.IntroductionH\x00\x12\"\n\x05sight\x18\x06 \x01(\x0b\x32\x11.tfscale.v1.SightH\x00\x42\x08\n\x06\x61nswer2\xff\x01\n\tConsensus\x12<\n\x07Prepare\x12\x1a.tfscale.v1.PrepareRequest\x1a\x15.tfscale.v1.VoteReply\x12:\n\x06\x41\x63\x63\x65pt\x12\x19.tfscale.v1.AcceptRequest\x1a\x15.tfscale.v1.VoteReply\x12\x36\n\x04Look\x12\x17.tfscale.v1.LookRequest\x1a\x15.tfscale.v1.VoteReply\x12@\n\tIntroduce\x12\x1c.tfscale.v1.IntroduceRequest\x1a\x15.tfscale.v1.VoteReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,20 +42,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREPAREREQUEST']._serialized_end=320
   _globals['_ACCEPTREQUEST']._serialized_start=323
   _globals['_ACCEPTREQUEST']._serialized_end=486
-  _globals['_INTRODUCEREQUEST']._serialized_start=488
-  _globals['_INTRODUCEREQUEST']._serialized_end=564
-  _globals['_PROMISE']._serialized_start=566
-  _globals['_PROMISE']._serialized_end=667
-  _globals['_ACCEPTANCE']._serialized_start=669
-  _globals['_ACCEPTANCE']._serialized_end=681
-  _globals['_REFUSAL']._serialized_start=683
-  _globals['_REFUSAL']._serialized_end=730
-  _globals['_ABSTENTION']._serialized_start=732
-  _globals['_ABSTENTION']._serialized_end=744
-  _globals['_INTRODUCTION']._serialized_start=746
-  _globals['_INTRODUCTION']._serialized_end=832
-  _globals['_VOTEREPLY']._serialized_start=835
-  _globals['_VOTEREPLY']._serialized_end=1078
-  _globals['_CONSENSUS']._serialized_start=1081
-  _globals['_CONSENSUS']._serialized_end=1280
+  _globals['_LOOKREQUEST']._serialized_start=488
+  _globals['_LOOKREQUEST']._serialized_end=559
+  _globals['_INTRODUCEREQUEST']._serialized_start=561
+  _globals['_INTRODUCEREQUEST']._serialized_end=637
+  _globals['_PROMISE']._serialized_start=639
+  _globals['_PROMISE']._serialized_end=740
+  _globals['_SIGHT']._serialized_start=742
+  _globals['_SIGHT']._serialized_end=827
+  _globals['_ACCEPTANCE']._serialized_start=829
+  _globals['_ACCEPTANCE']._serialized_end=841
+  _globals['_REFUSAL']._serialized_start=843
+  _globals['_REFUSAL']._serialized_end=890
+  _globals['_ABSTENTION']._serialized_start=892
+  _globals['_ABSTENTION']._serialized_end=904
+  _globals['_INTRODUCTION']._serialized_start=906
+  _globals['_INTRODUCTION']._serialized_end=992
+  _globals['_VOTEREPLY']._serialized_start=995
+  _globals['_VOTEREPLY']._serialized_end=1274
+  _globals['_CONSENSUS']._serialized_start=1277
+  _globals['_CONSENSUS']._serialized_end=1532
 # @@protoc_insertion_point(module_scope)

@@ -160,6 +160,29 @@ class AcceptRequest(_message.Message):
 Global___AcceptRequest: _TypeAlias = AcceptRequest  # noqa: Y015
 
 @_typing.final
+class LookRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    ELECTORATE_FIELD_NUMBER: _builtins.int
+    electorate: _builtins.str
+    @_builtins.property
+    def to(self) -> _agent_pb2.TaskIdentity: ...
+    def __init__(
+        self,
+        *,
+        to: _agent_pb2.TaskIdentity | None = ...,
+        electorate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["electorate", b"electorate", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LookRequest: _TypeAlias = LookRequest  # noqa: Y015
+
+@_typing.final
 class IntroduceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -210,6 +233,34 @@ class Promise(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Promise: _TypeAlias = Promise  # noqa: Y015
+
+@_typing.final
+class Sight(_message.Message):
+    """The newest decision that a voter has accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def accepted(self) -> Global___Ballot:
+        """number 0: of none"""
+
+    @_builtins.property
+    def decision(self) -> Global___Decision: ...
+    def __init__(
+        self,
+        *,
+        accepted: Global___Ballot | None = ...,
+        decision: Global___Decision | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "decision", b"decision"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "decision", b"decision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sight: _TypeAlias = Sight  # noqa: Y015
 
 @_typing.final
 class Acceptance(_message.Message):
@@ -302,6 +353,7 @@ class VoteReply(_message.Message):
     REFUSAL_FIELD_NUMBER: _builtins.int
     ABSTENTION_FIELD_NUMBER: _builtins.int
     INTRODUCTION_FIELD_NUMBER: _builtins.int
+    SIGHT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def promise(self) -> Global___Promise: ...
     @_builtins.property
@@ -312,6 +364,8 @@ class VoteReply(_message.Message):
     def abstention(self) -> Global___Abstention: ...
     @_builtins.property
     def introduction(self) -> Global___Introduction: ...
+    @_builtins.property
+    def sight(self) -> Global___Sight: ...
     def __init__(
         self,
         *,
@@ -320,12 +374,13 @@ class VoteReply(_message.Message):
         refusal: Global___Refusal | None = ...,
         abstention: Global___Abstention | None = ...,
         introduction: Global___Introduction | None = ...,
+        sight: Global___Sight | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abstention", b"abstention", "acceptance", b"acceptance", "answer", b"answer", "introduction", b"introduction", "promise", b"promise", "refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abstention", b"abstention", "acceptance", b"acceptance", "answer", b"answer", "introduction", b"introduction", "promise", b"promise", "refusal", b"refusal", "sight", b"sight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstention", b"abstention", "acceptance", b"acceptance", "answer", b"answer", "introduction", b"introduction", "promise", b"promise", "refusal", b"refusal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstention", b"abstention", "acceptance", b"acceptance", "answer", b"answer", "introduction", b"introduction", "promise", b"promise", "refusal", b"refusal", "sight", b"sight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["promise", "acceptance", "refusal", "abstention", "introduction"]  # noqa: Y015
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["promise", "acceptance", "refusal", "abstention", "introduction", "sight"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 

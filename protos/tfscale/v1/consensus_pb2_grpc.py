@@ -44,6 +44,11 @@ class ConsensusStub(object):
                 request_serializer=tfscale_dot_v1_dot_consensus__pb2.AcceptRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_consensus__pb2.VoteReply.FromString,
                 _registered_method=True)
+        self.Look = channel.unary_unary(
+                '/tfscale.v1.Consensus/Look',
+                request_serializer=tfscale_dot_v1_dot_consensus__pb2.LookRequest.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_consensus__pb2.VoteReply.FromString,
+                _registered_method=True)
         self.Introduce = channel.unary_unary(
                 '/tfscale.v1.Consensus/Introduce',
                 request_serializer=tfscale_dot_v1_dot_consensus__pb2.IntroduceRequest.SerializeToString,
@@ -68,6 +73,13 @@ class ConsensusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Look(self, request, context):
+        """What have you accepted so far? It promises nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Introduce(self, request, context):
         """From a voter that is new: who are you, and do you vote?
         """
@@ -86,6 +98,11 @@ def add_ConsensusServicer_to_server(servicer, server):
             'Accept': grpc.unary_unary_rpc_method_handler(
                     servicer.Accept,
                     request_deserializer=tfscale_dot_v1_dot_consensus__pb2.AcceptRequest.FromString,
+                    response_serializer=tfscale_dot_v1_dot_consensus__pb2.VoteReply.SerializeToString,
+            ),
+            'Look': grpc.unary_unary_rpc_method_handler(
+                    servicer.Look,
+                    request_deserializer=tfscale_dot_v1_dot_consensus__pb2.LookRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_consensus__pb2.VoteReply.SerializeToString,
             ),
             'Introduce': grpc.unary_unary_rpc_method_handler(
@@ -147,6 +164,33 @@ class Consensus(object):
             target,
             '/tfscale.v1.Consensus/Accept',
             tfscale_dot_v1_dot_consensus__pb2.AcceptRequest.SerializeToString,
+            tfscale_dot_v1_dot_consensus__pb2.VoteReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Look(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tfscale.v1.Consensus/Look',
+            tfscale_dot_v1_dot_consensus__pb2.LookRequest.SerializeToString,
             tfscale_dot_v1_dot_consensus__pb2.VoteReply.FromString,
             options,
             channel_credentials,

@@ -35,6 +35,8 @@ class ConsensusStub:
     """The first question of a ballot: whether the voter will answer no older one, and what it has accepted so far."""
     Accept: _grpc.UnaryUnaryMultiCallable[_consensus_pb2.AcceptRequest, _consensus_pb2.VoteReply]
     """The second one: accept this decision. Each answer of both is on disk before it is given."""
+    Look: _grpc.UnaryUnaryMultiCallable[_consensus_pb2.LookRequest, _consensus_pb2.VoteReply]
+    """What have you accepted so far? It promises nothing."""
     Introduce: _grpc.UnaryUnaryMultiCallable[_consensus_pb2.IntroduceRequest, _consensus_pb2.VoteReply]
     """From a voter that is new: who are you, and do you vote?"""
 
@@ -45,6 +47,8 @@ class ConsensusAsyncStub(ConsensusStub):
     """The first question of a ballot: whether the voter will answer no older one, and what it has accepted so far."""
     Accept: _aio.UnaryUnaryMultiCallable[_consensus_pb2.AcceptRequest, _consensus_pb2.VoteReply]  # type: ignore[assignment]
     """The second one: accept this decision. Each answer of both is on disk before it is given."""
+    Look: _aio.UnaryUnaryMultiCallable[_consensus_pb2.LookRequest, _consensus_pb2.VoteReply]  # type: ignore[assignment]
+    """What have you accepted so far? It promises nothing."""
     Introduce: _aio.UnaryUnaryMultiCallable[_consensus_pb2.IntroduceRequest, _consensus_pb2.VoteReply]  # type: ignore[assignment]
     """From a voter that is new: who are you, and do you vote?"""
 
@@ -64,6 +68,14 @@ class ConsensusServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consensus_pb2.VoteReply, _abc.Awaitable[_consensus_pb2.VoteReply]]:
         """The second one: accept this decision. Each answer of both is on disk before it is given."""
+
+    @_abc_1.abstractmethod
+    def Look(
+        self,
+        request: _consensus_pb2.LookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consensus_pb2.VoteReply, _abc.Awaitable[_consensus_pb2.VoteReply]]:
+        """What have you accepted so far? It promises nothing."""
 
     @_abc_1.abstractmethod
     def Introduce(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.cluster import gang as gang_module
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Superseded, Verb
+from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.host_failures import HostFailures
@@ -328,12 +328,30 @@ async def test_workers_of_a_synchronous_gang_end_by_themselves(setup: Setup) -> 
 
 
 class FakePlacer:
-    """Way to another placement, which tells what it is asked in the order of the members' own words."""
+    """Agreement without other agents, which tells what it is asked in the order of the members' own words."""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done
+        self.agreed = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self.majority = asyncio.Event()
+        self.majority.set()
+
+    async def newest(self) -> int:
+        if not self.majority.is_set():
+            raise GangError("1 of 3 agents answers")
+        return self.agreed
+
+    async def agree(self, intent: Intent, _failed_in: int | None, /) -> None:
+        if self.agreed >= intent.generation:
+            raise Overtaken(f"a command of generation {self.agreed} came first")
+        self.agreed = intent.generation
+
+    async def confirm(self, generation: int, /) -> None:
+        await self.majority.wait()
+        if self.agreed > generation:
+            raise Superseded(f"a newer command, of generation {self.agreed}")
 
     async def hand_over(self, placement: str, reason: Reason, /) -> None:
         await self.gate.wait()
@@ -385,6 +403,54 @@ async def test_a_move_costs_nothing_where_a_task_cannot_be_stopped(setup: Setup)
     with pytest.raises(GangError, match="worker:2 does not answer"):
         await setup.gang.move(tuple(setup.members), Reason("without nobody"), placement_in)
     assert setup.done == []
+
+
+async def test_without_a_majority_nothing_is_stopped(setup: Setup) -> None:
+    moving(setup).majority.clear()
+    with pytest.raises(GangError, match="1 of 3 agents answers"):
+        await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
+    assert setup.done == []
+
+
+async def test_a_command_is_above_all_that_agents_agreed_on(setup: Setup) -> None:
+    moving(setup).agreed = 7
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
+    assert operation.intent.generation == 8
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_a_lead_in_whose_place_another_one_gave_a_command_starts_nothing(setup: Setup, resumed: bool) -> None:
+    setup.member("worker:1").gate.clear()
+    placer = moving(setup)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
+    await asyncio.sleep(0.05)
+    if resumed:
+        await setup.gang.close()
+        setup.gang = setup.next_lead()
+        placer = moving(setup)
+    before = list(setup.done)
+    placer.agreed = 3
+    setup.member("worker:1").gate.set()
+    if resumed:
+        setup.gang.resume()
+        assert setup.gang._operation is not None
+        operation = setup.gang._operation
+    assert (await told(operation))[-1] is Stage.FAILED
+    assert not [each for each in setup.done[len(before) :] if "runs in" in each]
+    assert Journal(setup.path).entry.intent is None
+
+
+async def test_a_lead_without_a_majority_waits_before_it_starts_what_it_stopped(setup: Setup) -> None:
+    setup.member("worker:1").gate.clear()
+    placer = moving(setup)
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, Reason("slow"), None)
+    placer.majority.clear()
+    setup.member("worker:1").gate.set()
+    await asyncio.sleep(0.1)
+    assert not [each for each in setup.done if "runs in" in each]
+    placer.majority.set()
+    assert (await told(operation))[-1] is Stage.DONE
+    assert [each for each in setup.done if "runs in" in each]
 
 
 async def test_the_failures_of_an_uncordoned_host_count_anew(setup: Setup) -> None:

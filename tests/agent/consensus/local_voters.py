@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.quorum import Quorum, VoterLink
 from tfscale.agent.consensus.register import Register, drawn
 from tfscale.agent.consensus.vote_journal import VoteFile, VoteJournal
 from tfscale.agent.consensus.voter import Voter
 from tfscale.agent.consensus.votes import NO_ANSWER, Answer, Founder, Question
+from tfscale.core.cluster.placement.electorate import Electorate
 
 NAMES = ("a:1", "b:1", "c:1")
 ELECTORATE = Electorate(NAMES)

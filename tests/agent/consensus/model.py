@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from tfscale.agent.consensus.ballot import Ballot
 from tfscale.agent.consensus.decision import Decision
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.joining import founders_among
 from tfscale.agent.consensus.proposal import Change, Proposal, newest_promise
 from tfscale.agent.consensus.voter import Voter, VoterEntry
@@ -30,6 +29,7 @@ from tfscale.agent.consensus.votes import (
     Promise,
     Question,
 )
+from tfscale.core.cluster.placement.electorate import Electorate
 
 T = TypeVar("T")
 NAMES = ("a", "b", "c")

@@ -13,13 +13,13 @@ from random import Random
 
 from consensus.virtual_loop import VirtualLoop
 from tfscale.agent.consensus.decision import Decision
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.joining import Joining
 from tfscale.agent.consensus.quorum import Quorum, VoterLink
 from tfscale.agent.consensus.register import NoMajority, OutcomeUnknown, Register, drawn
 from tfscale.agent.consensus.vote_journal import VoteJournal
 from tfscale.agent.consensus.voter import Voter
 from tfscale.agent.consensus.votes import Answer, Question
+from tfscale.core.cluster.placement.electorate import Electorate
 
 TROUBLE = 40.0
 """Seconds of faults."""

@@ -10,7 +10,7 @@ import pytest
 from consensus.local_voters import NAMES, LocalVoters
 from tfscale.agent.consensus.decision import KEPT_CHANGES, MOST_VALUE, Decision, ValueTooLarge
 from tfscale.agent.consensus.register import NoMajority, OutcomeUnknown
-from tfscale.agent.consensus.votes import Accept, Answer, Prepare, Question, Silence
+from tfscale.agent.consensus.votes import Accept, Answer, Look, Prepare, Question, Silence
 
 A, B, C = NAMES
 
@@ -50,6 +50,28 @@ async def test_a_change_is_read_by_others_and_after_a_restart_of_all(voters: Loc
     assert await voters.register(C).read() == second
 
 
+async def test_a_read_of_what_all_have_accepted_writes_nothing(voters: LocalVoters) -> None:
+    await voters.register(A).change(append("x"))
+    await asyncio.sleep(0.2)  # the third voter's disk is not waited for
+    before = [voters.file(name).stat().st_mtime_ns for name in NAMES]
+    for _ in range(3):
+        assert (await voters.register(B).read()).value == b"x"
+    assert [voters.file(name).stat().st_mtime_ns for name in NAMES] == before
+
+
+async def test_a_read_finds_out_what_comes_of_a_change_that_was_left_halfway(voters: LocalVoters) -> None:
+    for name in (A, B):
+        Cut(voters, name, Accept, hears=name == A)  # one voter has accepted, and nobody heard of it
+    voters.silent = {C}
+    with pytest.raises(OutcomeUnknown):
+        await voters.register(A, patience=0.2).change(append("x"))
+    fresh = LocalVoters(voters.file(A).parent)
+    fresh.silent = {C}
+    assert (await fresh.register(B).read()).value == b"x"
+    fresh.silent = {A}
+    assert (await fresh.register(C).read()).value == b"x"
+
+
 async def test_a_value_that_stays_makes_no_new_version(voters: LocalVoters) -> None:
     first = await voters.register(A).change(append("x"))
     assert await voters.register(B).change(lambda value: value) == first
@@ -78,7 +100,7 @@ async def test_changes_of_all_agents_at_once_are_all_made_once(voters: LocalVote
 
 async def test_where_the_acceptances_are_lost_the_outcome_is_unknown_and_read_later(voters: LocalVoters) -> None:
     Cut(voters, B, Accept, hears=False)
-    Cut(voters, C, Prepare, Accept, hears=False)
+    Cut(voters, C, Prepare, Accept, Look, hears=False)
     with pytest.raises(OutcomeUnknown, match="whether it was decided is not known, ask again"):
         await voters.register(A, patience=0.2).change(append("x"))
     Cut(voters, B)

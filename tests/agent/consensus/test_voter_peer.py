@@ -14,20 +14,22 @@ import pytest
 from running_agents import W0
 from tfscale.agent.consensus.ballot import NO_BALLOT, Ballot
 from tfscale.agent.consensus.decision import EMPTY
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.quorum import Quorum
 from tfscale.agent.consensus.register import NoMajority, Register
 from tfscale.agent.consensus.vote_journal import VoteFile, VoteJournal
 from tfscale.agent.consensus.voter import Voter
 from tfscale.agent.consensus.voter_peer import VoterPeer
 from tfscale.agent.consensus.votes import (
+    Abstention,
     Accept,
     Acceptance,
     Introduce,
     Introduction,
+    Look,
     Prepare,
     Promise,
     Refusal,
+    Sight,
     Silence,
 )
 from tfscale.agent.life.self_description import local_agent
@@ -35,6 +37,7 @@ from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.consensus_service import ConsensusService
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.local_agents import announced
+from tfscale.core.cluster.placement.electorate import Electorate
 from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.v1 import consensus_pb2, consensus_pb2_grpc
@@ -90,9 +93,12 @@ async def test_each_question_and_answer_arrives_as_it_was(settings: AgentSetting
     decision = EMPTY.changed("c", bytes(range(256)))
     async with voting(settings, "e") as voter, peer(settings, "e") as other:
         assert await other.ask(Introduce()) == Introduction("life", False, ())
+        assert await other.ask(Look()) == Abstention()
         await voter.found([])
+        assert await other.ask(Look()) == Sight(NO_BALLOT, EMPTY)
         assert await other.ask(Prepare(FIRST)) == Promise("life", NO_BALLOT, EMPTY)
         assert await other.ask(Accept(FIRST, "life", decision)) == Acceptance()
+        assert await other.ask(Look()) == Sight(FIRST, decision)
         assert await other.ask(Prepare(Ballot(2, "q"))) == Promise("life", FIRST, decision)
         assert await other.ask(Prepare(FIRST)) == Refusal(Ballot(2, "q"))
     assert not settings.files.audit.exists()
@@ -112,6 +118,7 @@ async def test_a_caller_without_the_token_may_not_vote(settings: AgentSettings) 
         for call, request in (
             (stub.Prepare, consensus_pb2.PrepareRequest()),
             (stub.Accept, consensus_pb2.AcceptRequest()),
+            (stub.Look, consensus_pb2.LookRequest()),
             (stub.Introduce, consensus_pb2.IntroduceRequest()),
         ):
             assert await call(request, timeout=5).code() is grpc.StatusCode.PERMISSION_DENIED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -13,13 +14,13 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, agent, runs
+from running_agents import W0, W1, W2, agent, runs, status_when
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
-from tfscale.core.cluster.placement.placement import Placement, may_move
-from tfscale.core.records.task_status import Reason
+from tfscale.core.cluster.placement.placement import Placement
+from tfscale.core.records.task_status import Reason, TaskState
 from tfscale.v1 import agent_pb2
 
 ALL = (W0, W1, W2)
@@ -114,7 +115,6 @@ def without_recovery(spec: ClusterSpec) -> ClusterSpec:
 @pytest.mark.parametrize(
     ("other", "part"),
     [
-        (without_spares, r"\[spares\] and min_workers"),
         (with_one_more_spare, r"\[spares\]"),
         (with_other_fewest, r"min_workers in \[recovery\]"),
         (without_recovery, r"\[recovery\]"),
@@ -126,11 +126,11 @@ async def test_an_agent_with_another_cluster_file_has_a_move_refused_before_anyt
     cluster = Cluster(make_settings)
     lead, third = cluster.seats["worker:0"], cluster.seats["worker:2"]
     spec = other(cluster.spec)
-    third = replace(third, cluster=spec, seat=third.seat if may_move(spec) else None)
+    third = replace(third, cluster=spec)
     async with AsyncExitStack() as stack:
         for name in ("worker:0", "worker:1", "spare"):
             await stack.enter_async_context(seat(cluster.seats[name]))
-        await stack.enter_async_context(seat(third) if third.seat else agent(third))
+        await stack.enter_async_context(seat(third))
         before = [await runs(cluster.seats[str(task)]) for task in ALL]
         refused = (
             f"nothing was stopped: the cluster file of the agent at {lead.cluster.agents[W2]} has another {part}: give"
@@ -138,3 +138,20 @@ async def test_an_agent_with_another_cluster_file_has_a_move_refused_before_anyt
         with pytest.raises(grpc.aio.AioRpcError, match=refused):
             await restart_without(lead, "worker:1")
         assert [await runs(cluster.seats[str(task)]) for task in ALL] == before
+
+
+async def test_an_agent_whose_file_has_tasks_stay_is_named_and_nothing_starts_before_it_votes(
+    make_settings: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(make_settings)
+    third = replace(cluster.seats["worker:2"], cluster=without_spares(cluster.spec), seat=None)
+    words = f"{cluster.spec.agents[W2]}: does not vote: give all agents the same cluster file, and one version"
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(agent(third))
+        for name in ("worker:0", "worker:1", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        async with asyncio.timeout(20):
+            while words not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        state = await status_when(cluster.seats["worker:0"], lambda _: True)
+        assert state.state is TaskState.PENDING

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.cluster.failure_report import FailureReport
-from tfscale.agent.cluster.gang import Gang, GangError, Verb
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.gang import Gang, GangError, TasksEnded, Verb
+from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
@@ -61,7 +61,7 @@ class Cluster:
         self.spec = ClusterSpec("test", addresses, addresses, recovery=policy)
         self.members = {each: FakeMember() for each in tasks}
         journal = Journal(folder / f"{task}.json")
-        gang = Gang(self.spec, journal, self.members, lambda: None)
+        self.gang = gang = Gang(self.spec, journal, self.members, lambda: None)
         stacks = HangStacks(folder, {})
         reached = Progress()
         self.acting = ActingLead(
@@ -88,6 +88,31 @@ async def test_a_thousand_reports_are_one_restart(tmp_path: Path) -> None:
     assert {member.of.generation for member in cluster.members.values()} == {2}
     reason = "restarted by itself after worker:0 was killed by SIGKILL, restart 1 of 10 within 1 h"
     assert {member.of.reason for member in cluster.members.values()} == {reason}
+
+
+class StoppedElsewhere:
+    """Agreement of which the newest command has stopped all tasks."""
+
+    async def newest(self) -> int:
+        return 5
+
+    async def agree(self, _intent: Intent, failed_in: int | None, /) -> None:
+        assert failed_in == 1
+        raise TasksEnded("a stop in generation 5 has ended them")
+
+    async def confirm(self, _generation: int, /) -> None: ...
+    async def hand_over(self, _placement: str, _reason: Reason, /) -> None: ...
+    def follow(self) -> None: ...
+
+
+async def test_tasks_that_a_stop_has_ended_since_they_failed_are_left(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path)
+    cluster.gang.placer = StoppedElsewhere()
+    async with asyncio.timeout(20):
+        while not (verdict := await cluster.acting.hear(cluster.report(cluster.spec.tasks[0]))).is_final:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert verdict.words == "not restarted: a stop in generation 5 has ended them"
+    assert {member.of.generation for member in cluster.members.values()} == {1}
 
 
 async def test_a_report_of_a_generation_that_was_left_restarts_nothing(tmp_path: Path) -> None:

@@ -262,8 +262,8 @@ def test_a_thousand_workers_are_judged_in_less_than_a_second() -> None:
             0,
             replace(MOVING, min_workers=1),
             [
-                "without host-0 (worker:0) the others may be those that are cut off, and move no task by themselves: "
-                "add a host, as one in [spares]"
+                "of two hosts (host-0 and host-1) neither moves a task by itself, because it may be the one that is "
+                "cut off: add a host, as one in [spares]"
             ],
         ),
         (2, 0, MOVING, []),

@@ -38,13 +38,16 @@ class UnattendedRun:
     def start(self) -> None:
         """Start all agents, and the console."""
         for seat in self.seats:
-            self._start_agent(seat)
-        words = ["--cluster", self.folder / "cluster.toml", "--headless", "--record", self.recording]
-        console = [sys.executable, "-m", "tfscale.console.cli", *words, "--out", self.folder / "run.jsonl"]
+            self.start_agent(seat)
+        words = ["--headless", "--record", self.recording, "--out", self.folder / "run.jsonl"]
         with self._log("console") as log:
-            self.console = subprocess.Popen(
-                [*net_hosts.inside(len(self.seats)), *console], env=os.environ | self._own(), stderr=log
-            )
+            self.console = self.console_command(*words, stderr=log)
+
+    def console_command(self, *words: str | Path, **options: Any) -> subprocess.Popen[Any]:
+        """Run a command of the console on its host, with options of Popen."""
+        command = [sys.executable, "-m", "tfscale.console.cli", *words, "--cluster", self.folder / "cluster.toml"]
+        host = net_hosts.inside(len(self.seats))
+        return subprocess.Popen([*host, *command], env=os.environ | self._own(), **options)
 
     def said(self, seat: str) -> str:
         """Return what an agent has said so far."""
@@ -106,9 +109,10 @@ class UnattendedRun:
     def find_host(self, seat: str) -> None:
         """Bring back a host that was lost, and start its agent, as a service does."""
         self.join_host(seat)
-        self._start_agent(seat)
+        self.start_agent(seat)
 
-    def _start_agent(self, seat: str) -> None:
+    def start_agent(self, seat: str) -> None:
+        """Start the agent of a seat on its host."""
         (role, _, index), host = seat.partition(":"), self.seats.index(seat)
         place = ["--role", role, "--index", index]
         if role == "spare":

@@ -50,6 +50,14 @@ class Overtaken(GangError):
     """A request for a generation that the cluster has left."""
 
 
+class TasksEnded(Overtaken):
+    """A restart of failed tasks that a later command has ended for good."""
+
+
+class Superseded(GangError):
+    """A command under way in whose place a newer one was given elsewhere."""
+
+
 class Leaving(GangError):
     """A start that a leaving agent leaves to the next agent."""
 
@@ -95,7 +103,22 @@ class GangMember(Protocol):
 
 
 class Placer(Protocol):
-    """Way in which a gang moves to another placement."""
+    """Agreement of the agents on each command, where tasks may move, and the way of a gang to another placement."""
+
+    async def newest(self) -> int:
+        """Return the generation of the newest command that the agents agree on, 0 before the first.
+
+        Raises GangError where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
+        """
+
+    async def agree(self, intent: Intent, failed_in: int | None, /) -> None:
+        """Have a majority agree that this is the newest command; the tasks of one for a failure failed in `failed_in`.
+
+        Raises Overtaken where another command came first, and GangError where no majority answers.
+        """
+
+    async def confirm(self, generation: int, /) -> None:
+        """Wait until a majority knows no newer command than that of this generation. Raises Superseded."""
 
     async def hand_over(self, placement: str, reason: Reason, /) -> None:
         """Send the placement to all agents. Raises a TfscaleError."""
@@ -121,7 +144,7 @@ class Gang:
         self._strategy = strategy
         self._on_failure = on_failure
         self.placer: Placer | None = None
-        """None where tasks stay where the cluster file has them."""
+        """None where tasks stay where the cluster file has them: no command needs a majority there."""
         self.lower: Sequence[Task] = ()
         """Tasks whose agents lead in the place of this one where one of them answers."""
         self._operation: Operation | None = None
@@ -147,22 +170,29 @@ class Gang:
         generations = await self._generations(self._members)
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
         tasks = tuple(task for task in together if generations[task] is not None)
-        await self._launch(
-            Verb.START, tasks, self._after(generations), Reason("started with the agent of the lead task")
-        )
+        reason = Reason("started with the agent of the lead task")
+        await self._launch(_intent(Verb.START, tasks, await self._after(generations), reason))
 
     def resume(self) -> None:
         """Go on with the command that was under way when the last agent was killed, if there was one."""
         intent = self._journal.entry.intent
         if intent is not None:
             _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
-            self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
+            self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks)), is_resumed=True))
 
-    async def command(self, verb: Verb, tasks: Iterable[Task], reason: Reason, expected: int | None) -> Operation:
+    async def command(
+        self,
+        verb: Verb,
+        tasks: Iterable[Task],
+        reason: Reason,
+        expected: int | None,
+        failed_in: int | None = None,
+    ) -> Operation:
         """Begin a command for `tasks` and the tasks that must restart or stop together with them.
 
-        Raises Overtaken if `expected` is not the generation any more, Busy while another command is under way, and
-        RestartError for tasks that are not in the cluster.
+        A restart for a failure tells the generation in which the tasks failed, `failed_in`. Raises Overtaken if
+        `expected` is not the generation any more, TasksEnded if a command has ended the tasks since they failed, Busy
+        while another command is under way, and RestartError for tasks that are not in the cluster.
         """
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
@@ -174,17 +204,21 @@ class Gang:
             generation = await self._next_generation(expected)
             await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._leave_to_lower()
-            await self._cancel()
             reason = reason if reason.text else Reason(f"{verb} by request")
-            return await self._launch(verb, planned, generation, reason)
+            return await self._launch(_intent(verb, planned, generation, reason), failed_in)
 
     async def move(
-        self, tasks: tuple[Task, ...], reason: Reason, placement_in: Callable[[int], str], expected: int | None = None
+        self,
+        tasks: tuple[Task, ...],
+        reason: Reason,
+        placement_in: Callable[[int], str],
+        expected: int | None = None,
+        failed_in: int | None = None,
     ) -> Operation:
         """Begin a restart of these tasks in another placement: they are stopped here, and start with their new agents.
 
-        `placement_in` returns the placement of the command's generation, as JSON. Raises Overtaken and Busy as
-        `command` does, and GangError where a task could not be stopped.
+        `placement_in` returns the placement of the command's generation, as JSON. Raises Overtaken, TasksEnded and Busy
+        as `command` does, and GangError where a task could not be stopped.
         """
         async with self._deciding:
             await self._written_down()
@@ -192,8 +226,8 @@ class Gang:
             generation = await self._next_generation(expected)
             await self._check(Verb.RESTART, tasks, generation, is_start=False)
             await self._leave_to_lower()
-            await self._cancel()
-            return await self._launch(Verb.RESTART, tasks, generation, reason, placement_in(generation))
+            placement = placement_in(generation)
+            return await self._launch(_intent(Verb.RESTART, tasks, generation, reason, placement), failed_in)
 
     async def forgive(self, host: str) -> None:
         """Count the failures of a host anew. Raises Busy while a command is under way, and JournalError."""
@@ -220,10 +254,10 @@ class Gang:
             tasks = tuple([task for task in served if await self._all_run((task,))])
             if not tasks:
                 return None
-            generations = await self._generations(self._members)
-            await self._cancel()
-            reason = Reason(f"{self._spec.lead} has finished")
-            return await self._launch(Verb.FINISH, tasks, self._after(generations), reason)
+            generation = await self._after(await self._generations(self._members))
+            return await self._launch(
+                _intent(Verb.FINISH, tasks, generation, Reason(f"{self._spec.lead} has finished"))
+            )
 
     async def settle(self) -> None:
         """Wait until all callers know the outcome of the command under way."""
@@ -265,7 +299,7 @@ class Gang:
 
         It may be above the own journal's where another agent has led meanwhile.
         """
-        following = self._after(await self._generations(self._members))
+        following = await self._after(await self._generations(self._members))
         if expected is not None and expected >= following:
             raise self._overtaken(expected, following - 1)
         return following
@@ -275,9 +309,13 @@ class Gang:
         numbers = await asyncio.gather(*(self._members[task].generation() for task in asked))
         return dict(zip(asked, numbers, strict=True))
 
-    def _after(self, generations: Mapping[Task, int | None]) -> int:
-        """Return the next generation, above every task's own: a task that is ahead would refuse lower numbers."""
-        return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
+    async def _after(self, generations: Mapping[Task, int | None]) -> int:
+        """Return the next generation, above every task's own: a task that is ahead would refuse lower numbers.
+
+        Raises GangError where the newest agreement is not known.
+        """
+        agreed = 0 if self.placer is None else await self.placer.newest()
+        return max(agreed, self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
     async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
         """Check all that the command needs before anything is stopped. Raises GangError with all that is missing."""
@@ -316,14 +354,14 @@ class Gang:
             driver.cancel(why)
             await asyncio.wait([driver])
 
-    async def _launch(
-        self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = ""
-    ) -> Operation:
-        names = tuple(map(str, tasks))
-        intent = Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
-        await self._journal.update(generation=generation, intent=intent)
-        operation = Operation(intent, tasks)
-        operation.report(Stage.PLANNED, tasks, reason.text)
+    async def _launch(self, intent: Intent, failed_in: int | None = None) -> Operation:
+        """Begin a command once the agents agree on it, in the place of one under way."""
+        if self.placer is not None:
+            await self.placer.agree(intent, failed_in)
+        await self._cancel()
+        await self._journal.update(generation=intent.generation, intent=intent)
+        operation = Operation(intent, tuple(map(Task.parse, intent.tasks)))
+        operation.report(Stage.PLANNED, operation.tasks, intent.reason)
         self._drive(operation)
         return operation
 
@@ -342,6 +380,10 @@ class Gang:
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
             self._on_failure()
+        except Superseded as error:
+            operation.report(Stage.FAILED, operation.tasks, str(error))
+            with contextlib.suppress(JournalError):  # the next agent learns it anew
+                await self._journal.update(intent=None)
         except TfscaleError as error:
             if not isinstance(error, GangError):
                 operation.report(Stage.FAILED, operation.tasks, str(error))
@@ -377,14 +419,24 @@ class Gang:
         return ""
 
     async def _stop_then_start(self, operation: Operation) -> None:
+        if operation.is_resumed:
+            await self._confirm(operation)
         if not operation.intent.starting:
             await self._stop_all(operation)
+        if _verb(operation).is_end:
+            return
+        await self._confirm(operation)
         if (placer := self._placer_of(operation)) is not None:
             await placer.hand_over(operation.intent.placement, operation.intent.why)
-        elif not _verb(operation).is_end:
+        else:
             operation.intent = replace(operation.intent, starting=True)
             await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
+
+    async def _confirm(self, operation: Operation) -> None:
+        """Wait until a majority knows no newer command: who was cut off starts nothing in an old generation."""
+        if self.placer is not None:
+            await self.placer.confirm(operation.intent.generation)
 
     async def _stop_all(self, operation: Operation) -> None:
         """Stop all tasks; repeat a command after which none starts above another one that was given its number.
@@ -397,8 +449,10 @@ class Gang:
                 return await self._all(operation, self._fence)
             except Overtaken as error:
                 tries += 1
-                following = self._after(await self._generations(self._members))
-                is_taken = following == operation.intent.generation + 1 and _verb(operation).is_end
+                following = await self._after(await self._generations(self._members))
+                is_taken = (
+                    self.placer is None and following == operation.intent.generation + 1 and _verb(operation).is_end
+                )
                 if not is_taken or tries == _MOST_NUMBERS:
                     operation.report(Stage.FAILED, operation.tasks, str(error))
                     raise
@@ -448,6 +502,11 @@ class Gang:
                 raise  # its number may be taken: see `_stop_all`
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
+
+
+def _intent(verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = "") -> Intent:
+    names = tuple(map(str, tasks))
+    return Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
 
 
 def _verb(operation: Operation) -> Verb:

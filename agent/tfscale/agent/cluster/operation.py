@@ -29,9 +29,11 @@ class OperationProgress:
 class Operation:
     """One command under way. It goes on whether or not anybody iterates over its progress."""
 
-    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
+    def __init__(self, intent: Intent, tasks: tuple[Task, ...], *, is_resumed: bool = False) -> None:
         self.intent = intent
         self.tasks = tasks
+        self.is_resumed = is_resumed
+        """True for a command that an earlier agent of the task had begun."""
         self.complaint = ""
         """Words about the agent that does not answer; empty while all do."""
         self.missing: Task | None = None

@@ -19,16 +19,16 @@ from collections.abc import Mapping
 from random import Random
 
 from tfscale.agent.consensus.ballot import NO_BALLOT, Ballot, next_ballot
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.proposal import newest_promise
 from tfscale.agent.consensus.quorum import Quorum, promises_in
 from tfscale.agent.consensus.register import drawn
 from tfscale.agent.consensus.voter import Voter
 from tfscale.agent.consensus.votes import Answer, Founder, Introduce, Introduction, Prepare, Refusal
+from tfscale.core.cluster.placement.electorate import Electorate
 from tfscale.core.errors import TfscaleError
 
-_AGAIN = 2.0
-"""Seconds between two attempts, at most."""
+_SOON, _AGAIN = 0.2, 2.0
+"""Seconds between two attempts at most: first, as the agents of a cluster start together, and in the end."""
 _logger = logging.getLogger(__name__)
 
 
@@ -54,13 +54,15 @@ class Joining:
 
     async def run(self) -> None:
         """Return once the voter votes."""
+        pause = _SOON
         while not self._voter.is_voting:
             try:
                 await self._attempt()
             except TfscaleError as error:  # of the own disk
                 _logger.error("%s", error)
             if not self._voter.is_voting:
-                await asyncio.sleep(self._random.uniform(_AGAIN / 2, _AGAIN))
+                await asyncio.sleep(self._random.uniform(pause / 2, pause))
+                pause = min(_AGAIN, 2 * pause)
 
     async def _attempt(self) -> None:
         await self._voter.ask(Introduce())  # its life is on disk before others hear of it

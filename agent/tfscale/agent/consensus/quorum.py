@@ -6,7 +6,18 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from tfscale.agent.consensus.votes import NO_ANSWER, Acceptance, Answer, Introduction, Promise, Question, Silence
+from tfscale.agent.consensus.ballot import Ballot
+from tfscale.agent.consensus.votes import (
+    NO_ANSWER,
+    Acceptance,
+    Answer,
+    Introduction,
+    Look,
+    Promise,
+    Question,
+    Sight,
+    Silence,
+)
 from tfscale.core.errors import TfscaleError
 
 _PATIENCE = 2.0
@@ -36,6 +47,14 @@ class Quorum:
         answers: dict[str, Answer] = {}
         arrived = self._begin(questions)
         while (agreed := len(agreeing(answers))) < needed <= agreed + len(questions) - len(answers):
+            answers |= [await arrived.get()]
+        return answers
+
+    async def look(self, needed: int) -> dict[str, Answer]:
+        """Return what voters have accepted, once `needed` tell the same ballot, or so many no longer can."""
+        answers: dict[str, Answer] = {}
+        arrived = self._begin(dict.fromkeys(self._links, Look()))
+        while (alike := len(sights_of_most(answers))) < needed <= alike + len(self._links) - len(answers):
             answers |= [await arrived.get()]
         return answers
 
@@ -72,9 +91,20 @@ class Quorum:
         await asyncio.gather(*self._asking, return_exceptions=True)
 
 
-def agreeing(answers: Mapping[str, Answer]) -> dict[str, Promise | Acceptance | Introduction]:
+def agreeing(answers: Mapping[str, Answer]) -> dict[str, Promise | Sight | Acceptance | Introduction]:
     """Return the answers of the voters that agree to what they were asked."""
-    return {name: each for name, each in answers.items() if isinstance(each, Promise | Acceptance | Introduction)}
+    return {
+        name: each for name, each in answers.items() if isinstance(each, Promise | Sight | Acceptance | Introduction)
+    }
+
+
+def sights_of_most(answers: Mapping[str, Answer]) -> list[Sight]:
+    """Return the sights of the ballot that most voters have accepted last."""
+    by_ballot: dict[Ballot, list[Sight]] = {}
+    for answer in answers.values():
+        if isinstance(answer, Sight):
+            by_ballot.setdefault(answer.accepted, []).append(answer)
+    return max(by_ballot.values(), key=len, default=[])
 
 
 def promises_in(answers: Mapping[str, Answer]) -> dict[str, Promise]:

@@ -13,10 +13,10 @@ from random import Random
 
 from tfscale.agent.consensus.ballot import NO_BALLOT, next_ballot
 from tfscale.agent.consensus.decision import Decision
-from tfscale.agent.consensus.electorate import Electorate
 from tfscale.agent.consensus.proposal import Change, Overtaken, Proposal
-from tfscale.agent.consensus.quorum import Quorum, agreeing, promises_in
+from tfscale.agent.consensus.quorum import Quorum, agreeing, promises_in, sights_of_most
 from tfscale.agent.consensus.votes import Abstention, Accept, Answer, Prepare, Question, Refusal, Silence
+from tfscale.core.cluster.placement.electorate import Electorate
 from tfscale.core.errors import TfscaleError
 
 _PATIENCE = 10.0
@@ -54,7 +54,17 @@ class Register:
         self._changing = asyncio.Lock()
 
     async def read(self) -> Decision:
-        """Return the newest decision. Raises NoMajority."""
+        """Return the newest decision. Raises NoMajority.
+
+        What a majority has accepted in one and the same ballot was decided, and nothing newer before it was asked. So a
+        thousand agents that read at their start write nothing, and hinder nobody. Otherwise a change is under way or
+        was left halfway: a ballot finds out what comes of it.
+        """
+        answers = await self._quorum.look(self._electorate.majority)
+        if len(alike := sights_of_most(answers)) >= self._electorate.majority:
+            return alike[0].decision
+        if len(agreeing(answers)) < self._electorate.majority:
+            raise self._failure(Proposal(""), answers)
         return await self.change(lambda value: value)
 
     async def change(self, function: Change) -> Decision:

@@ -11,22 +11,30 @@ from tfscale.agent.consensus.votes import (
     Answer,
     Introduce,
     Introduction,
+    Look,
     Prepare,
     Promise,
     Question,
     Refusal,
+    Sight,
 )
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.wire.convert import message_of, record_of
 from tfscale.core.wire.fields import WireError
 from tfscale.v1 import consensus_pb2
 
-Request = consensus_pb2.PrepareRequest | consensus_pb2.AcceptRequest | consensus_pb2.IntroduceRequest
+Request = (
+    consensus_pb2.PrepareRequest
+    | consensus_pb2.AcceptRequest
+    | consensus_pb2.LookRequest
+    | consensus_pb2.IntroduceRequest
+)
 _MOST_NUMBER = 1 << 53
 _MOST_NAME = 400
 """Characters of a proposer's name, which ends with the name of a host."""
-_ANSWERS: dict[str, type[Promise | Acceptance | Refusal | Abstention | Introduction]] = {
+_ANSWERS: dict[str, type[Promise | Sight | Acceptance | Refusal | Abstention | Introduction]] = {
     "promise": Promise,
+    "sight": Sight,
     "acceptance": Acceptance,
     "refusal": Refusal,
     "abstention": Abstention,
@@ -42,6 +50,8 @@ def request_of(question: Question, to: TaskIdentity, electorate: str) -> Request
             request: Request = message_of(consensus_pb2.PrepareRequest, question)
         case Accept():
             request = message_of(consensus_pb2.AcceptRequest, question)
+        case Look():
+            request = consensus_pb2.LookRequest()
         case Introduce():
             request = consensus_pb2.IntroduceRequest()
     request.to.CopyFrom(wire.identity_message(to))
@@ -53,6 +63,8 @@ def question_of(request: Request) -> Question:
     """Return the question of a message. Raises WireError where it can be none."""
     if isinstance(request, consensus_pb2.IntroduceRequest):
         return Introduce()
+    if isinstance(request, consensus_pb2.LookRequest):
+        return Look()
     _check_ballot(request.ballot)
     if isinstance(request, consensus_pb2.PrepareRequest):
         return record_of(Prepare, request)
@@ -75,8 +87,8 @@ def answer_of(reply: consensus_pb2.VoteReply) -> Answer:
     name = reply.WhichOneof("answer")
     if name is None:
         raise WireError("a newer version of tfscale answers what this one does not know: upgrade it")
-    if name == "promise":
-        _check_decision(reply.promise.decision)
+    if name in ("promise", "sight"):
+        _check_decision(getattr(reply, name).decision)
     return record_of(_ANSWERS[name], getattr(reply, name))
 
 

@@ -16,10 +16,12 @@ from tfscale.agent.consensus.votes import (
     Answer,
     Founder,
     Introduction,
+    Look,
     Prepare,
     Promise,
     Question,
     Refusal,
+    Sight,
 )
 
 
@@ -72,6 +74,9 @@ class Voter:
                     return await self._promise(question)
                 case Accept():
                     return await self._accept(question)
+                case Look():
+                    entry = self._journal.entry
+                    return Sight(entry.accepted, entry.decision) if entry.is_voting else Abstention()
                 case _:
                     entry = self._journal.entry
                     await self._journal.put(entry)  # others write its life down

@@ -15,6 +15,8 @@ from tfscale.v1 import consensus_pb2, consensus_pb2_grpc
 
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
+_NO_VOTER = Silence("does not vote: give all agents the same cluster file, and one version")
+
 
 class VoterPeer:
     """Voter at an agent's address. `electorate` is the fingerprint of all voters, as this agent's file has them."""
@@ -29,6 +31,8 @@ class VoterPeer:
         try:
             return answer_of(await self._send(request_of(question, self._to, self._electorate)))
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return _NO_VOTER
             return NO_ANSWER if error.code() in _GONE else Silence(error.details() or error.code().name)
         except WireError as error:
             return Silence(str(error))
@@ -40,6 +44,8 @@ class VoterPeer:
                 return stub.Prepare(request)
             case consensus_pb2.AcceptRequest():
                 return stub.Accept(request)
+            case consensus_pb2.LookRequest():
+                return stub.Look(request)
             case _:
                 return stub.Introduce(request)
 

@@ -26,11 +26,16 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Question for the newest decision that a voter has accepted: it promises nothing, and writes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Introduce:
     """Question of a voter that is new: who the other one is, and whether it votes."""
 
 
-Question = Prepare | Accept | Introduce
+Question = Prepare | Accept | Look | Introduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,14 @@ class Promise:
     life: str
     accepted: Ballot
     """Ballot of `decision`; NO_BALLOT where nothing was accepted yet."""
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Newest decision that a voter has accepted, and its ballot: NO_BALLOT where nothing was accepted yet."""
+
+    accepted: Ballot
     decision: Decision
 
 
@@ -86,4 +99,4 @@ class Silence:
 
 
 NO_ANSWER = Silence("does not answer: start its agent")
-Answer = Promise | Acceptance | Refusal | Abstention | Introduction | Silence
+Answer = Promise | Sight | Acceptance | Refusal | Abstention | Introduction | Silence

@@ -17,9 +17,11 @@ from tfscale.agent.file_thread import FileThread
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand.stack_requests import StackDump, dump_stacks
+from tfscale.agent.placement.agreement import Agreement
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.placement.voting import Voting
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.recovery.task_recovery import TaskRecovery
@@ -57,7 +59,8 @@ class AgentParts:
     settings: AgentSettings
     process: OwnProcess
     seat: Seat | None
-    """None where tasks stay on the hosts of the cluster file; so is `mover`."""
+    """None where tasks stay on the hosts of the cluster file; so are `voting` and `mover`."""
+    voting: Voting | None
     started: float
     """Unix time of the agent's start."""
     token: str
@@ -86,6 +89,7 @@ def build_parts(
     process: OwnProcess,
     seat: Seat | None,
     seats: Mapping[Address, SeatPeer],
+    voting: Voting | None,
     listeners: Listeners,
 ) -> AgentParts:
     """Build the parts of an agent; nothing is started, and no file but certificates is read. Raises TfscaleError."""
@@ -111,7 +115,10 @@ def build_parts(
     gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
     gang.lower = [*spec.tasks][: settings.position]
     is_running = lambda: supervisor.status.state is TaskState.RUNNING  # noqa: E731
-    gang.placer = mover = None if seat is None else Mover(settings, seat, seats, gang, is_running)
+    gang.placer = mover = None
+    if seat is not None and voting is not None:
+        agreement = Agreement(spec, seat.address, voting.register)
+        gang.placer = mover = Mover(settings, seat, seats, agreement, gang, is_running)
     recovery = TaskRecovery(
         settings=settings,
         journal=journal,
@@ -129,6 +136,7 @@ def build_parts(
         settings=settings,
         process=process,
         seat=seat,
+        voting=voting,
         started=time.time(),
         token="" if settings.insecure_loopback else secrets.token_urlsafe(),
         certificates=certificates,

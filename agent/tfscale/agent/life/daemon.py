@@ -23,6 +23,7 @@ from tfscale.agent.life.self_description import description, local_agent
 from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
+from tfscale.agent.placement.voting import Voting
 from tfscale.agent.process.sessions import is_stopped
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.report_server import ReportServer
@@ -47,8 +48,8 @@ _RARELY = 3
 class Daemon:
     """Agent of one task. `run` is its whole life: startup, serve, shutdown.
 
-    `seat` and the others' `seats` are None where tasks stay where the cluster file has them; `process` is None where
-    no other agent is in the process.
+    `seat`, the others' `seats` and the agent's `voting` are None where tasks stay where the cluster file has them;
+    `process` is None where no other agent is in the process.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Daemon:
         process: OwnProcess | None = None,
         seat: Seat | None = None,
         seats: Mapping[Address, SeatPeer] | None = None,
+        voting: Voting | None = None,
     ) -> None:
         process = process or OwnProcess()
         listeners = Listeners(
@@ -66,7 +68,7 @@ class Daemon:
             on_failed_command=lambda: self._departure.on_failed_command(),
         )
         self._settings = settings
-        self._parts = build_parts(settings, process, seat, seats or {}, listeners)
+        self._parts = build_parts(settings, process, seat, seats or {}, voting, listeners)
         self._present_lead = PresentLead([*settings.cluster.tasks], settings.task, self._parts.peers)
         self._jobs = Jobs()
         self._departure = Departure(self._parts, self._jobs)
@@ -247,6 +249,7 @@ class Daemon:
             orders=carried_orders(parts),
             seat=parts.seat,
             mover=parts.mover,
+            voting=parts.voting,
         )
 
     def _on_status(self, status: TaskStatus) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+from tfscale.agent.cluster.gang import GangError
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.jobs import Jobs
+from tfscale.agent.placement.mover import Mover
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
@@ -18,6 +21,8 @@ from tfscale.core.text import exit_phrase
 _logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
+_AGAIN = 1.0
+"""Seconds between two tries of the lead to begin, and between two questions whether it has."""
 
 
 class FirstStart:
@@ -45,12 +50,10 @@ class FirstStart:
         self._log_earlier_start(status, cold)
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
-        if cold and self._is_placed_anew:
-            reason = self._settings.start_reason or Reason("placed anew")
-            await self._start_in(placed_in(self._settings.cluster), reason)
-            return
-        if cold and not self._was_starting(status):
-            if self._settings.leads:
+        if cold and (self._is_placed_anew or not self._was_starting(status)):
+            if parts.mover is not None:
+                self._jobs.start(self._begin_agreed(parts.mover))
+            elif self._settings.leads:
                 await parts.gang.begin()
             else:
                 self._jobs.start(self._join())
@@ -61,6 +64,32 @@ class FirstStart:
         parts.recovery.look()
         if not cold and not parts.supervisor.alive and parts.journal.entry.ended_by is not None:
             self._departure.on_over(has_failed=False)
+
+    async def _begin_agreed(self, mover: Mover) -> None:
+        """Start the task once a majority of the agents has told where tasks sit now, and none sits elsewhere."""
+        while True:
+            newest = await mover.learn()
+            if self._departure.moves:
+                return
+            try:
+                if self._is_placed_anew:
+                    reason = self._settings.start_reason or Reason("placed anew")
+                    await self._start_in(placed_in(self._settings.cluster), reason)
+                elif self._settings.leads:
+                    await self._parts.gang.begin()
+                else:
+                    await self._lead_has_begun()
+                    await self._join(newest)
+                return
+            except GangError as error:  # of the lead: another agent gave a command, or no majority answers any more
+                _logger.warning("%s", error)
+            await asyncio.sleep(_AGAIN)
+
+    async def _lead_has_begun(self) -> None:
+        """Wait while the lead's agent answers that its own task waits for a majority: it starts this task, too."""
+        lead = self._parts.peers[self._settings.cluster.lead]
+        while (status := await lead.status()) is not None and status.state is TaskState.PENDING:  # noqa: ASYNC110
+            await asyncio.sleep(_AGAIN)
 
     @property
     def _is_placed_anew(self) -> bool:
@@ -88,13 +117,13 @@ class FirstStart:
         started = entry.intent is not None and entry.intent.starting
         return started and status.state is TaskState.PENDING and not entry.drained
 
-    async def _join(self) -> None:
-        """Start the task in the generation of the lead's agent, or in its own if that agent does not answer."""
+    async def _join(self, agreed: int = 0) -> None:
+        """Start the task in the generation of the lead's agent, else in the newest known here or `agreed` on."""
         spec = self._settings.cluster
         peer = self._parts.peers[spec.lead]
         generation = await peer.generation(_LEAD_PATIENCE, wait=True)
         if generation is None:
-            generation = max(1, self._parts.journal.entry.generation)
+            generation = max(1, agreed, self._parts.journal.entry.generation)
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
             why = "refuses" if peer.refusal else "does not answer"
             _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)

@@ -11,6 +11,7 @@ from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.spare_daemon import SpareDaemon
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_some, newest_placement
+from tfscale.agent.placement.voting import Voting
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output
@@ -31,17 +32,28 @@ async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Lif
     Raises what `Daemon.run` does.
     """
     seat = Seat(settings)
+    voting = Voting(settings)
+    voting.start()
+    try:
+        return await _live(settings, process, seat, voting, begun)
+    finally:
+        await voting.close()
+
+
+async def _live(
+    settings: AgentSettings, process: OwnProcess, seat: Seat, voting: Voting, begun: Callable[[Life], None]
+) -> int:
     await _catch_up(settings, seat)
     while True:
         placed = seat.settings()
         if placed is None:
             SERVED.set(spare_name(settings))
-            life: Life = SpareDaemon(settings, process, seat)
+            life: Life = SpareDaemon(settings, process, seat, voting)
             status = await _lived(life, begun)
         else:
             SERVED.set(str(placed.task))
             with sole_agent(placed), shown_output(placed):
-                life = Daemon(placed, process, seat, seat_peers(placed, seat.address))
+                life = Daemon(placed, process, seat, seat_peers(placed, seat.address), voting)
                 status = await _lived(life, begun)
         if not life.moves:
             return status

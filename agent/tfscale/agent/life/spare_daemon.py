@@ -13,9 +13,11 @@ import grpc.aio
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import local_agent
 from tfscale.agent.placement.seat import Seat
+from tfscale.agent.placement.voting import Voting
 from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL
 from tfscale.agent.serving.agent_server import AgentServer
 from tfscale.agent.serving.certificate_watch import CertificateWatch
+from tfscale.agent.serving.consensus_service import serve_votes
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.local_agents import Announcement, announced
@@ -30,8 +32,8 @@ _LOOK = 1.0
 class SpareDaemon:
     """Agent of a seat that holds no task. `run` is its whole life."""
 
-    def __init__(self, settings: AgentSettings, process: OwnProcess, seat: Seat) -> None:
-        self._settings, self._process, self._seat = settings, process, seat
+    def __init__(self, settings: AgentSettings, process: OwnProcess, seat: Seat, voting: Voting) -> None:
+        self._settings, self._process, self._seat, self._voting = settings, process, seat, voting
         self.identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
         self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
         self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
@@ -67,8 +69,9 @@ class SpareDaemon:
         self._certificate_watch.stop()
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Add the service of placements to the server; a spare has no task about which others could ask."""
+        """Add the services of placements and votes to the server; a spare has no task about which others could ask."""
         serve_placements(server, PlacementService(self._settings.cluster, self._seat))
+        serve_votes(server, self._voting)
 
     def leave(self) -> None:
         """End the agent."""

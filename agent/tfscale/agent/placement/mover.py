@@ -8,14 +8,16 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tfscale.agent.cluster.gang import Busy, Gang, GangError
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Superseded
+from tfscale.agent.cluster.journal import Intent
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.placement.agreement import AgreedCommand, Agreement
 from tfscale.agent.placement.seat import Seat, SeatReport
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.file_digests import differing_parts
-from tfscale.core.cluster.placement.place_rule import MOVABLE, may_decide, moves, place_tasks, seats_on
+from tfscale.core.cluster.placement.place_rule import MOVABLE, moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, file_spec, parse_placement
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError
@@ -27,13 +29,15 @@ _LOOK = 10.0
 """Seconds between two looks at seats with an older placement."""
 _MOST_UNFIT = 3
 """Agents that a refusal names, each with the reason why it can hold no task."""
+_AGAIN = 1.0
+"""Seconds between two questions for the newest command while no majority answers."""
 _NOT_TRIED = "it has not told in time whether it could start a task: look at its disks"
 _STABLE = 3
 """Looks in a row in which an agent must answer, or be missing, before the gang is placed anew, which is a restart."""
 
 
 class Mover:
-    """Placements that one agent decides about. It is the `placer` of its gang.
+    """Decisions of one agent about commands and placements. It is the `placer` of its gang.
 
     `is_running` tells whether the own task runs: a gang that was stopped on request does not grow.
     """
@@ -43,11 +47,12 @@ class Mover:
         settings: AgentSettings,
         seat: Seat,
         seats: Mapping[Address, SeatPeer],
+        agreement: Agreement,
         gang: Gang,
         is_running: Callable[[], bool],
     ) -> None:
         self._spec, self._seat, self._seats, self._gang = settings.cluster, seat, seats, gang
-        self._is_running, self._leads = is_running, settings.leads
+        self._agreement, self._is_running = agreement, is_running
         self._recovery = recovery = settings.cluster.recovery
         self._fewest = None if recovery is None else recovery.min_workers
         self._informed: set[Address] = set()
@@ -60,22 +65,70 @@ class Mover:
         """Hosts of which a failure was counted because they did not come to take a task in the placement of now."""
         self._refusal = ""
 
+    async def learn(self) -> int:
+        """Wait until a majority answers, and return the generation of the newest command, 0 before the first.
+
+        Where it has placed the tasks anew, this agent begins to follow it.
+        """
+        newest = await self._answer()
+        if newest is None:
+            return 0
+        if newest.placement.is_newer(self._seat.placement):
+            await self._seat.accept(newest.placement, Reason("placed while its agent was not there"))
+        return newest.generation
+
+    async def newest(self) -> int:
+        """Return the generation of the newest command, 0 before the first.
+
+        Where it has placed tasks anew, and this agent did not know, all agents are told: whoever gave the command may
+        be gone. Then Overtaken is raised; GangError where no majority answers.
+        """
+        newest = await self._agreement.newest()
+        if newest is None:
+            return 0
+        if (placement := newest.placement).is_newer(self._seat.placement):
+            await self.hand_over(placement.to_json(), Reason(f"placed anew by the agent at {newest.by}"))
+            self.follow()
+            raise Overtaken(f"tasks were placed anew in generation {placement.generation}: ask its lead's agent")
+        return newest.generation
+
+    async def agree(self, intent: Intent, failed_in: int | None) -> None:
+        """Have a majority agree on a command. Raises Overtaken, TasksEnded and GangError as Agreement.agree does."""
+        now = self._seat.placement
+        placement = parse_placement(intent.placement, self._spec) if intent.placement else now
+        await self._agreement.agree(intent, placement, now, failed_in)
+
+    async def confirm(self, generation: int) -> None:
+        """Wait until a majority knows no newer command than that of this generation. Raises Superseded."""
+        newest = await self._answer()
+        if newest is not None and newest.generation > generation:
+            raise Superseded(f"the agent at {newest.by} has given a newer command, of generation {newest.generation}")
+
+    async def _answer(self) -> AgreedCommand | None:
+        """Return the newest command as soon as a majority answers."""
+        refusal = ""
+        while True:
+            try:
+                return await self._agreement.newest()
+            except GangError as error:
+                if str(error) != refusal:
+                    _logger.warning("waits: %s", error)
+                refusal = str(error)
+            await asyncio.sleep(_AGAIN)
+
     async def without(
         self, names: Sequence[str], reason: Reason, expected: int | None = None, *, keeps_size: bool = False
     ) -> Operation:
         """Begin a restart without the seats that `names` mean: hosts, agents' addresses or tasks.
 
         A gang that `keeps_size` has as many workers as now, whatever `min_workers` allows. Raises PlacementError where
-        the others cannot hold all tasks, where an agent that leads in the place of the lead's may be cut off, and what
-        Gang.move raises.
+        the others cannot hold all tasks, and what Gang.move raises.
         """
         now = self._seat.placement
         lost = {seat for name in names for seat in seats_on(self._spec, now, name)}
         if idle := [str(seat) for seat in lost if now.task_of(seat) is None]:
             raise PlacementError(f"{listing(sorted(idle))} holds no task")
         reports = await self._reports()
-        if not self._leads:
-            self._refuse_a_minority(now, reports)
         named = listing(list(names))
         reason = replace(reason, text=f"{reason.text or 'restart by request'}, without {named}")
         workers = sum(task.role is Role.WORKER for task in now.seats)
@@ -88,16 +141,15 @@ class Mover:
         there = await ask_all(self._seats, others)
         return [seat for seat in others if seat not in there]
 
-    async def replace(self, reason: Reason, cordoned: Mapping[str, str], blamed: set[str]) -> Operation:
+    async def replace(self, reason: Reason, cordoned: Mapping[str, str], blamed: set[str], failed_in: int) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
 
-        A failure of the hosts that do not answer is counted, once for all calls with this set `blamed`. Raises
-        PlacementError where the other agents cannot hold all tasks, where nothing would change, and where the answering
-        agents may be the ones that are cut off; and what Gang.move raises.
+        The tasks failed in generation `failed_in`. A failure of the hosts that do not answer is counted, once for all
+        calls with this set `blamed`. Raises PlacementError where the other agents cannot hold all tasks, and where
+        nothing would change; and what Gang.move raises.
         """
         now = self._seat.placement
         reports = await self._reports()
-        self._refuse_a_minority(now, reports)
         if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
             does = "does" if len(gone) == 1 else "do"
             reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
@@ -106,7 +158,7 @@ class Mover:
                 **await self._blame([seat for seat in now.seats.values() if seat not in reports], blamed),
             }
         now = replace(now, cordoned={**now.cordoned, **cordoned})
-        return await self._move(now, reports, (), reason, None, self._fewest)
+        return await self._move(now, reports, (), reason, None, self._fewest, failed_in=failed_in)
 
     async def _blame(self, gone: Collection[Address], blamed: set[str]) -> dict[str, str]:
         """Count a failure of the hosts of these seats, unless they were blamed; return those to be cordoned."""
@@ -127,10 +179,11 @@ class Mover:
             cordoned = listing(list(now.cordoned)) or "none"
             raise PlacementError(f"{name!r} is not cordoned; cordoned: {cordoned}")
         left = {each: why for each, why in now.cordoned.items() if each != host}
+        placement = replace(now, cordoned=left, revision=now.revision + 1)
         await self._gang.forgive(host)
-        await self.hand_over(
-            replace(now, cordoned=left, revision=now.revision + 1).to_json(), Reason(f"{host} uncordoned")
-        )
+        intent = Intent("uncordon", (), await self.newest(), False, f"{host} uncordoned", placement.to_json())
+        await self.agree(intent, None)
+        await self.hand_over(intent.placement, intent.why)
         done = f"{host} is uncordoned: tasks may be placed there again"
         _logger.info("%s", done)
         return done
@@ -193,13 +246,6 @@ class Mover:
                     "all agents the same file, and start that agent again"
                 )
 
-    def _refuse_a_minority(self, now: Placement, reports: Mapping[Address, SeatReport]) -> None:
-        if not may_decide(self._spec, now, reports):
-            raise PlacementError(
-                f"only {len(reports)} of {len(self._seats) + 1} agents answer, which may be those that are cut off: no "
-                "task is placed anew; restart without the host by hand, at the lead's agent, if it is dead"
-            )
-
     async def _move(
         self,
         now: Placement,
@@ -208,6 +254,8 @@ class Mover:
         reason: Reason,
         expected: int | None,
         fewest: int | None,
+        *,
+        failed_in: int | None = None,
     ) -> Operation:
         others = {seat: report.trouble for seat, report in reports.items() if seat not in lost}
         try:
@@ -229,6 +277,7 @@ class Mover:
             replace(reason, text=f"{reason.text}: {moves(now.seats, seats)}"),
             lambda generation: Placement(generation, seats, now.cordoned).to_json(),
             expected,
+            failed_in,
         )
 
     async def _tell_the_others(self) -> None:

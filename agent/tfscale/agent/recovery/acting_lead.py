@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstarted_report
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, TasksEnded, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.cluster.present_lead import lowest_living
@@ -213,6 +213,8 @@ class ActingLead:
             try:
                 moved = await self._moved(incident, cordoned)
                 operation = moved or await self._command(incident, budget)
+            except TasksEnded as error:
+                return Verdict(f"not restarted: {error}", is_final=True)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
@@ -387,7 +389,7 @@ class ActingLead:
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
         reason = Reason(f"{self._reason(incident)}, {budget.which(self._policy)}")
-        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
+        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None, incident.generation)
         self._launched(incident, operation)
         return operation
 

@@ -63,7 +63,7 @@ class HostReplacement:
             return None
         incident.move_tried = asyncio.get_running_loop().time()
         try:
-            return await self._mover.replace(reason, cordoned, incident.blamed)
+            return await self._mover.replace(reason, cordoned, incident.blamed, incident.generation)
         except PlacementError as error:
             if str(error) != incident.obstacle:
                 _logger.warning("%s", error)

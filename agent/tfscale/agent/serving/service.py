@@ -21,10 +21,12 @@ from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import read_log
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.placement.seat import Seat
+from tfscale.agent.placement.voting import Voting
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.serving.callers import ORDERED_BY
+from tfscale.agent.serving.consensus_service import serve_votes
 from tfscale.agent.serving.frame_stream import frame_stream
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.serving.preflight_service import PreflightService
@@ -74,6 +76,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         orders: Mapping[str, Callable[[str], Awaitable[str]]],
         seat: Seat | None = None,
         mover: Mover | None = None,
+        voting: Voting | None = None,
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -89,6 +92,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._orders = orders
         self._seat = seat
         self._mover = mover
+        self._voting = voting
         self.identity = settings.identity
         self.health_names: Sequence[str] = ("", SERVICE_NAME, wire.health_name(self.identity))
         self._files = FileThread()
@@ -100,6 +104,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         preflight_pb2_grpc.add_PreflightServicer_to_server(preflight, server)
         if self._seat is not None:
             serve_placements(server, PlacementService(self._settings.cluster, self._seat))
+        if self._voting is not None:
+            serve_votes(server, self._voting)
 
     def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]

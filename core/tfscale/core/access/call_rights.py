@@ -32,6 +32,7 @@ CALLS = {
     "Place": Call(CallerRole.AGENT),
     "Prepare": Call(CallerRole.AGENT),
     "Accept": Call(CallerRole.AGENT),
+    "Look": Call(CallerRole.AGENT),
     "Introduce": Call(CallerRole.AGENT),
 }
 """Every call by the name of its method; orders that the carrier carries have roles of their own.

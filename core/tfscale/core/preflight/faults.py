@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from tfscale.core.cluster.placement.place_rule import may_decide
-from tfscale.core.cluster.placement.placement import file_placement, may_move, seats_of
+from tfscale.core.cluster.cluster_spec import parse_address
+from tfscale.core.cluster.placement.electorate import electorate_of
+from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.strategy import ASYNCHRONOUS, SYNCHRONOUS, family_of, find_strategy
 from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
 from tfscale.core.preflight.checkup import Checkup, Fault
@@ -56,17 +57,12 @@ def _runs(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _hosts_too_few(checkup: Checkup) -> Iterator[Fault]:
-    """Return hosts without which the others are too few to place tasks anew, where the cluster file has them do so."""
+    """Return the two hosts that can never agree without each other, where the cluster file has agents move tasks."""
     spec = checkup.spec
-    if spec.recovery is None or not may_move(spec):
-        return
-    now, seats = file_placement(spec), seats_of(spec)
-    for host in dict.fromkeys(seat.host for seat in seats):
-        left = [seat for seat in seats if seat.host != host]
-        if left and not may_decide(spec, now, left):
-            tasks = tuple(task for task, seat in now.seats.items() if seat.host == host)
-            what = f"without {host} ({_names_of(tasks)}) the others may be those that are cut off, and move no task"
-            yield Fault("agent", tasks, f"{what} by themselves: add a host, as one in [spares]")
+    if spec.recovery is not None and may_move(spec) and len(voters := electorate_of(spec).voters) == 2:
+        hosts = listing([parse_address(voter).host for voter in voters])
+        what = f"of two hosts ({hosts}) neither moves a task by itself, because it may be the one that is cut off"
+        yield Fault("agent", tuple(spec.tasks), f"{what}: add a host, as one in [spares]")
 
 
 def _roles(checkup: Checkup) -> Iterator[Fault]:

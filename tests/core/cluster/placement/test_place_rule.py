@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.file.cluster_file import parse_cluster
-from tfscale.core.cluster.placement.place_rule import may_decide, moves, place_tasks, seats_on
+from tfscale.core.cluster.placement.place_rule import moves, place_tasks, seats_on
 from tfscale.core.cluster.placement.placement import (
     Placement,
     PlacementError,
@@ -133,15 +133,6 @@ def test_whatever_answers_the_placement_is_whole() -> None:
         assert len(set(result.values())) == len(result)
         assert set(result.values()) <= seats(usable)
         assert list(result) == sorted(result)
-
-
-@pytest.mark.parametrize(
-    ("spares", "answering", "may"),
-    [("", "ab", True), ("", "cd", False), ("", "bcd", True), ("s", "cds", True), ("s", "ab", False), ("", "b", False)],
-)
-def test_agents_that_may_be_cut_off_decide_nothing(spares: str, answering: str, may: bool) -> None:
-    spec = cluster(spares)
-    assert may_decide(spec, file_placement(spec), seats(answering)) is may
 
 
 def test_a_host_is_named_as_people_do() -> None:

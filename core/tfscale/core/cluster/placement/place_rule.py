@@ -48,18 +48,6 @@ def place_tasks(
     return {task: placed[task] for task in written.tasks if task in placed}
 
 
-def may_decide(spec: ClusterSpec, now: Placement, answering: Collection[Address]) -> bool:
-    """Decide whether these agents may place the gang without the other agents.
-
-    An agent that is cut off from the network sees no other agent, just as a last survivor does. So more than half of
-    all seats must answer, or half of them and the lead's.
-    """
-    seats = seats_of(spec)
-    there = sum(seat in answering for seat in seats)
-    lead = next(iter(now.seats.values()))
-    return 2 * there > len(seats) or (2 * there == len(seats) and lead in answering)
-
-
 def seats_on(spec: ClusterSpec, now: Placement, name: str) -> list[Address]:
     """Return the seats that a person means by a host, an agent's `host:port` or a task. Raises PlacementError."""
     seats = seats_of(spec)

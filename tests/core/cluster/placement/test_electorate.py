@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.agent.consensus.electorate import electorate_of
 from tfscale.core.cluster.file.cluster_file import parse_cluster
+from tfscale.core.cluster.placement.electorate import electorate_of
 
 
 def voters(hosts: str, spares: str = "") -> tuple[str, ...]:

@@ -1,0 +1,128 @@
+"""Agreement of the cluster's agents on the newest command, and on where it has placed the tasks.
+
+The command is the value of a register that a majority of the voters keeps (`agent/consensus/`). So of two agents that
+lead at once only one gives the next command, and each agent can learn the newest one, whoever gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Verb
+from tfscale.agent.cluster.journal import Intent
+from tfscale.agent.consensus.register import NoMajority, Register
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
+
+_LARGEST = 1 << 22
+"""Bytes of a command's JSON: one of 1,000 tasks has some 60 KB, and a tenth of that in the register."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreedCommand:
+    """Command that a majority has agreed on."""
+
+    by: Address
+    """Seat of the agent that gave it."""
+    verb: str
+    tasks: tuple[str, ...]
+    generation: int
+    placement: Placement
+    """Placement of the tasks in this generation."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Number by which the newest of several commands is the highest."""
+        return self.generation, self.placement.revision
+
+    def ends_any(self, tasks: tuple[str, ...]) -> bool:
+        """Return whether the command was to end one of these tasks for good."""
+        return self.verb in (Verb.STOP, Verb.FINISH) and not set(self.tasks).isdisjoint(tasks)
+
+
+class Agreement:
+    """Newest command of a cluster, read and replaced by one agent."""
+
+    def __init__(self, spec: ClusterSpec, seat: Address, register: Register) -> None:
+        self._spec, self._seat, self._register = spec, seat, register
+
+    async def newest(self) -> AgreedCommand | None:
+        """Return the newest command, None before the first. Raises GangError where no majority answers."""
+        try:
+            return self._parsed((await self._register.read()).value)
+        except NoMajority as error:
+            raise GangError(str(error)) from None
+
+    async def agree(self, intent: Intent, placement: Placement, known: Placement, failed_in: int | None) -> None:
+        """Make a command the newest one.
+
+        Args:
+            intent: the command.
+            placement: where it has the tasks.
+            known: the newest placement that this agent knows.
+            failed_in: generation in which the tasks failed, where a failure is the reason of the command.
+
+        Raises:
+            Overtaken: another command came first, or has placed the tasks anew.
+            TasksEnded: a command has ended the tasks since they failed.
+            GangError: no majority answers, or whether it has agreed is not known.
+        """
+        wanted = AgreedCommand(self._seat, intent.verb, intent.tasks, intent.generation, placement)
+
+        def after(value: bytes) -> bytes:
+            before = self._parsed(value)
+            if before is not None and before != wanted:
+                _refuse(before, wanted, known, failed_in)
+            return _encoded(wanted)
+
+        try:
+            await self._register.change(after)
+        except NoMajority as error:
+            raise GangError(str(error)) from None
+
+    def _parsed(self, value: bytes) -> AgreedCommand | None:
+        """Return the command of a register's value. Raises GangError for one that this agent cannot read."""
+        if not value:
+            return None
+        try:
+            given = _decoded(value)
+            generation, tasks = int(given["generation"]), tuple(map(str, given["tasks"]))
+            placement = parse_placement(json.dumps(given["placement"]), self._spec)
+            return AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement)
+        except (ValueError, KeyError, TypeError, zlib.error, PlacementError) as error:
+            raise GangError(
+                f"the agents have agreed on what this agent cannot read ({error}): give all agents the same cluster "
+                "file, and one version"
+            ) from None
+
+
+def _refuse(before: AgreedCommand, wanted: AgreedCommand, known: Placement, failed_in: int | None) -> None:
+    """Raise Overtaken where `wanted` may not follow `before`."""
+    if failed_in is not None and before.generation > failed_in and before.ends_any(wanted.tasks):
+        raise TasksEnded(f"a {before.verb} in generation {before.generation} has ended them")
+    if before.placement.is_newer(known):
+        raise Overtaken(f"tasks were placed anew in generation {before.placement.generation}: ask its lead's agent")
+    if before.order >= wanted.order:
+        raise Overtaken(f"the agent at {before.by} gave a command of generation {before.generation} at the same time")
+
+
+def _encoded(command: AgreedCommand) -> bytes:
+    document = {
+        "by": [command.by.host, command.by.port],
+        "verb": command.verb,
+        "tasks": command.tasks,
+        "generation": command.generation,
+        "placement": json.loads(command.placement.to_json()),
+    }
+    return zlib.compress(json.dumps(document).encode())
+
+
+def _decoded(value: bytes) -> Any:
+    unpacking = zlib.decompressobj()
+    text = unpacking.decompress(value, _LARGEST)
+    if not unpacking.eof:
+        raise ValueError(f"more than {_LARGEST} bytes, or cut off")
+    return json.loads(text)
