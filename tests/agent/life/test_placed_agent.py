@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, kill, named, runs, stub
+from running_agents import W0, W1, W2, kill, named, runs, status_when, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.life.own_process import OwnProcess
@@ -249,6 +249,8 @@ async def test_an_agent_that_starts_alone_waits_for_a_majority(cluster: Cluster)
         lives = await stack.enter_async_context(seat(own))
         await asyncio.sleep(3)
         assert isinstance(lives[-1], Daemon) and lives[-1]._parts.supervisor.pid is None
+        waiting = await status_when(own, lambda _: True)
+        assert waiting.state is TaskState.PENDING and "2 of 3 agents must agree" in waiting.reason
         await stack.enter_async_context(seat(cluster.seats["worker:2"]))
         assert await placement_at(own, lambda each: each.generation) == placement
         async with asyncio.timeout(10):

@@ -93,7 +93,7 @@ class VoteJournal:
         if electorate != self._electorate:
             raise VoteJournalError(
                 f"{self._file}: is of other voters than those of the cluster file: give the file the hosts that it "
-                "had, or the run another name"
+                "had, or end all agents and remove this file on each host"
             )
         return entry
 

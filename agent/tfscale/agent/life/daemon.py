@@ -149,6 +149,8 @@ class Daemon:
         self._publish()
         assert self._server is not None
         await self._server.start()
+        if parts.voting is not None:
+            parts.voting.start()
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
         if settings.cluster_file is not None:
             _logger.info("the cluster is that of %s", settings.cluster_file)

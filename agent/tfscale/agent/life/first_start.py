@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from tfscale.agent.cluster.gang import GangError
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.jobs import Jobs
@@ -67,11 +66,12 @@ class FirstStart:
 
     async def _begin_agreed(self, mover: Mover) -> None:
         """Start the task once a majority of the agents has told where tasks sit now, and none sits elsewhere."""
+        refusal = ""
         while True:
-            newest = await mover.learn()
-            if self._departure.moves:
-                return
             try:
+                newest = await mover.learn(self._parts.supervisor.tell_waiting)
+                if self._departure.moves:
+                    return
                 if self._is_placed_anew:
                     reason = self._settings.start_reason or Reason("placed anew")
                     await self._start_in(placed_in(self._settings.cluster), reason)
@@ -81,8 +81,10 @@ class FirstStart:
                     await self._lead_has_begun()
                     await self._join(newest)
                 return
-            except GangError as error:  # of the lead: another agent gave a command, or no majority answers any more
-                _logger.warning("%s", error)
+            except TfscaleError as error:  # another agent gave a command, no majority answers any more, a full disk
+                if str(error) != refusal:
+                    _logger.warning("the start is tried again: %s", error)
+                refusal = str(error)
             await asyncio.sleep(_AGAIN)
 
     async def _lead_has_begun(self) -> None:

@@ -33,7 +33,6 @@ async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Lif
     """
     seat = Seat(settings)
     voting = Voting(settings)
-    voting.start()
     try:
         return await _live(settings, process, seat, voting, begun)
     finally:

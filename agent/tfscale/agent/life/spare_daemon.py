@@ -61,6 +61,7 @@ class SpareDaemon:
                 await server.stop()
                 raise
             await server.start()
+            self._voting.start()
             _logger.info("serving %s; run %s: holds no task, and waits for one", settings.listen, settings.run)
             ticks = asyncio.create_task(self._tick(announcement))
             await self._leave.wait()

@@ -65,12 +65,12 @@ class Mover:
         """Hosts of which a failure was counted because they did not come to take a task in the placement of now."""
         self._refusal = ""
 
-    async def learn(self) -> int:
+    async def learn(self, tell: Callable[[str], None]) -> int:
         """Wait until a majority answers, and return the generation of the newest command, 0 before the first.
 
-        Where it has placed the tasks anew, this agent begins to follow it.
+        Where it has placed the tasks anew, this agent begins to follow it. `tell` is called with the reason to wait.
         """
-        newest = await self._answer()
+        newest = await self._answer(tell)
         if newest is None:
             return 0
         if newest.placement.is_newer(self._seat.placement):
@@ -104,8 +104,8 @@ class Mover:
         if newest is not None and newest.generation > generation:
             raise Superseded(f"the agent at {newest.by} has given a newer command, of generation {newest.generation}")
 
-    async def _answer(self) -> AgreedCommand | None:
-        """Return the newest command as soon as a majority answers."""
+    async def _answer(self, tell: Callable[[str], None] = lambda _: None) -> AgreedCommand | None:
+        """Return the newest command as soon as a majority answers; until then `tell` why it waits."""
         refusal = ""
         while True:
             try:
@@ -114,6 +114,7 @@ class Mover:
                 if str(error) != refusal:
                     _logger.warning("waits: %s", error)
                 refusal = str(error)
+                tell(refusal)
             await asyncio.sleep(_AGAIN)
 
     async def without(

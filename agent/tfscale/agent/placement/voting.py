@@ -48,8 +48,11 @@ class Voting:
         )
 
     def start(self) -> None:
-        """Begin to vote, as soon as the other voters allow it."""
-        if self._joins is not None:
+        """Begin to vote, as soon as the other voters allow it; later calls do nothing.
+
+        An agent that serves is the only one of its seat: before that, a second one could write the same journal.
+        """
+        if self._joins is not None and self._joining is None:
             self._joining = asyncio.create_task(self._joins.run())
 
     async def close(self) -> None:

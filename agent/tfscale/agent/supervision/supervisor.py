@@ -293,6 +293,11 @@ class Supervisor:
             self._status = replace(before, reason=reason, restart_at=restart_at)
         return self._status != before
 
+    def tell_waiting(self, why: str) -> None:
+        """Have the status of a task that was not started yet say why."""
+        if self._status.state is TaskState.PENDING:
+            self._status = replace(self._status, reason=why)
+
     @property
     def troubles(self) -> tuple[str, ...]:
         """Sentences on faults of the shim or the log; the task may run well in spite of them."""

@@ -14,6 +14,10 @@ View = Callable[..., ObservedTask]
     [
         ({"up": False, "since": 3.0}, "its agent cannot be reached since "),
         ({"status": TaskStatus(TaskState.PENDING)}, "its task was not started"),
+        (
+            {"status": TaskStatus(TaskState.PENDING, reason="2 of 3 agents must agree")},
+            "its task was not started: 2 of 3 agents must agree",
+        ),
         ({"probe": None}, "its process runs, but does not report"),
         ({"probe": None, "stopped": True}, "a signal has stopped its process"),
         ({"status": None}, "its agent has not said anything"),

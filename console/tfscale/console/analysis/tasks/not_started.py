@@ -43,6 +43,8 @@ def why_missing(task: ObservedTask) -> str | None:
         return "a signal has stopped its process"
     if task.running and task.probe is not None:
         return task.probe.message
+    if task.state is TaskState.PENDING and task.status is not None and task.status.reason:
+        return f"{_WHY[TaskState.PENDING]}: {task.status.reason}"
     return _WHY[task.state] if task.state else "its agent has not said anything"
 
 
