@@ -25,7 +25,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import TaskStatus
 
 from faults import orders
-from faults.fault import Setup
+from faults.fault import RUNS, Setup
 from faults.seats import SPARE, placed, write_hosts
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -89,6 +89,8 @@ class Trial:
             self.start_agent(task)
         if self.setup.starts and self.setup.ready:
             self.until_state(self.setup.ready, self.setup.patience)
+        if self.setup.starts and self.setup.ready == RUNS and self.setup.program == "counted_steps":
+            self.until(lambda: all(self.steps(task) for task in self.tasks), 60, "a step of each task")
         if self.setup.starts and self.setup.has_console:
             self.until(self.heard, 120, "a sentence of the console")
 
