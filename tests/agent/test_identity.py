@@ -162,7 +162,6 @@ async def test_a_task_that_runs_another_command_is_adopted_only_if_asked_for(
     make_cluster: MakeCluster,
     make_settings: MakeSettings,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = make_settings(make_cluster(1), W0)
@@ -175,11 +174,10 @@ async def test_a_task_that_runs_another_command_is_adopted_only_if_asked_for(
         with pytest.raises(SupervisionError, match=r"runs already, with another command: .*'up'.*--adopt"):
             async with agent(replace(second, listen=make_cluster(1).agents[W0])):
                 pass
-        with monkeypatch.context() as elsewhere:
-            elsewhere.chdir(tmp_path)
-            with pytest.raises(SupervisionError, match=f"'up'.* in {folder}: give --adopt"):
-                async with agent(replace(first, listen=make_cluster(1).agents[W0])):
-                    pass
+        elsewhere = replace(first, listen=make_cluster(1).agents[W0], working_folder=tmp_path)
+        with pytest.raises(SupervisionError, match=f"'up'.* in {folder}: give --adopt"):
+            async with agent(elsewhere):
+                pass
         async with agent(replace(second, adopt=True)):
             assert (await runs(second)).pid == before.pid
             async with stub(second) as service:

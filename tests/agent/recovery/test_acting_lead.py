@@ -108,8 +108,9 @@ class StoppedElsewhere:
 async def test_tasks_that_a_stop_has_ended_since_they_failed_are_left(tmp_path: Path) -> None:
     cluster = Cluster(2, tmp_path)
     cluster.gang.placer = StoppedElsewhere()
+    report = cluster.report(next(iter(cluster.spec.tasks)))
     async with asyncio.timeout(20):
-        while not (verdict := await cluster.acting.hear(cluster.report(cluster.spec.tasks[0]))).is_final:  # noqa: ASYNC110
+        while not (verdict := await cluster.acting.hear(report)).is_final:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert verdict.words == "not restarted: a stop in generation 5 has ended them"
     assert {member.of.generation for member in cluster.members.values()} == {1}

@@ -67,6 +67,7 @@ async def test_a_folder_that_is_gone_has_a_restart_refused_before_anything_is_st
     settings: AgentSettings, tmp_path: Path
 ) -> None:
     async with agent(settings):
+        await says(settings, "old in")  # it has read its program
         before = await runs(settings)
         (tmp_path / "project").rename(tmp_path / "away")
         shutil.rmtree(tmp_path / "away")
