@@ -14,13 +14,15 @@ from typing import Any
 
 import net_hosts
 import pytest
-from incidents.cluster import PATIENCE, Cluster, running
+from incidents.cluster import PATIENCE, SETTLED, Cluster, running
 from incidents.incident import Setup
 
 pytestmark = [pytest.mark.alone, pytest.mark.tensorflow]
 
 ASKED = (10.0, 30.0, 60.0)
 """Seconds from the onset to each question."""
+TRAINS = r"^healthy: |^communication-bound"
+"""Sentences of the console before the fault: of three workers on two cores it says the one or the other."""
 LIMIT = 8.0
 """Seconds that a question may take where one agent is out of reach; 5 where none is."""
 FAULTS: dict[str, Callable[[Cluster], object]] = {
@@ -57,7 +59,8 @@ def words_of(sentence: str) -> str:
 )
 def test_who_asks_late_is_told_what_one_knows_that_was_there(fault: str, tmp_path: Path) -> None:
     with running(tmp_path, Setup(variables={"WIDTH": "1024"})) as cluster:
-        assert cluster.trains(PATIENCE)
+        assert cluster.until(TRAINS, PATIENCE)
+        time.sleep(SETTLED)
         FAULTS[fault](cluster)
         begin = time.time()
         for seconds in ASKED:
