@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.cluster.failure_report import FailureReport
-from tfscale.agent.cluster.gang import Gang, GangError, TasksEnded, Verb
+from tfscale.agent.cluster.gang import Gang, GangError, TasksEnded, Verb, lowest_living
 from tfscale.agent.cluster.journal import Intent, Journal
-from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing

@@ -33,6 +33,8 @@ _PROOF = 3.0
 """Seconds for which tasks must live after their start before the command counts as done: a wrong import ends one at
 once."""
 _ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+_AT_ONCE = 64
+"""Agents that are asked at once for the lowest that answers."""
 _MOST_NUMBERS = 3
 """Numbers that a stop takes in a row where another command was given the same."""
 _SUPERSEDED = "another command came"
@@ -125,6 +127,17 @@ class Placer(Protocol):
 
     def follow(self) -> None:
         """Go on in the placement that was last sent: this gang gives no further commands."""
+
+
+async def lowest_living(members: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
+    """Return the first of these tasks whose agent answers."""
+    for begin in range(0, len(tasks), _AT_ONCE):
+        wave = tasks[begin : begin + _AT_ONCE]
+        numbers = await asyncio.gather(*(members[task].generation() for task in wave))
+        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
+        if (first := next(living, None)) is not None:
+            return first
+    return None
 
 
 class Gang:
@@ -271,8 +284,7 @@ class Gang:
 
     async def _leave_to_lower(self) -> None:
         """Raise Overtaken where a lower agent is back: the check before may have waited just for it."""
-        numbers = await self._generations(self.lower)
-        if back := next((task for task, number in numbers.items() if number is not None), None):
+        if (back := await lowest_living(self._members, self.lower)) is not None:
             raise Overtaken(f"the agent of {back} is there, and leads: ask it")
 
     async def _written_down(self) -> None:
@@ -509,9 +521,13 @@ def _intent(verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason
     return Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
 
 
-def _verb(operation: Operation) -> Verb:
+def verb_of(name: str) -> Verb:
     """Return the kind of a command; an unknown kind, written by a later version, counts as a restart."""
-    return next((verb for verb in Verb if verb == operation.intent.verb), Verb.RESTART)
+    return next((verb for verb in Verb if verb == name), Verb.RESTART)
+
+
+def _verb(operation: Operation) -> Verb:
+    return verb_of(operation.intent.verb)
 
 
 def _failure(status: TaskStatus, generation: int) -> str:

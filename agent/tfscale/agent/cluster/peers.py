@@ -21,7 +21,7 @@ from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records.task_status import Reason, TaskStatus
-from tfscale.v1 import agent_pb2, agent_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 _DESCRIBE = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Describe"
@@ -99,26 +99,12 @@ class Peer:
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
-        watch = self._stub().Watch(wire.watch_request(self._identity), timeout=_QUICK)
-        try:
-            async for reply in watch:
-                return wire.status_record(reply.snapshot.recent[-1].status)
-        except grpc.aio.AioRpcError:
-            return None
-        finally:
-            watch.cancel()
-        return None
+        frame = await self._newest(wire.watch_request(self._identity))
+        return None if frame is None else wire.status_record(frame.status)
 
     async def pause(self) -> str:
-        watch = self._stub().Watch(wire.newest_request(self._identity), timeout=_QUICK)
-        try:
-            async for reply in watch:
-                return wire.pause_in(reply.snapshot.recent[-1])
-        except grpc.aio.AioRpcError:
-            return ""
-        finally:
-            watch.cancel()
-        return ""
+        frame = await self._newest(wire.newest_request(self._identity))
+        return "" if frame is None else wire.pause_in(frame)
 
     async def report_failure(self, report: FailureReport, patience: float) -> Verdict | None:
         """Return the verdict of the peer's agent about a failure, None without an answer in `patience` seconds.
@@ -191,6 +177,18 @@ class Peer:
             self._asking.cancel()
         for channel in self._channels.values():
             await channel.close()
+
+    async def _newest(self, request: agent_pb2.WatchRequest) -> telemetry_pb2.Frame | None:
+        """Return the newest frame of the peer's task, None without an answer."""
+        watch = self._stub().Watch(request, timeout=_QUICK)
+        try:
+            async for reply in watch:
+                return reply.snapshot.recent[-1]
+        except grpc.aio.AioRpcError:
+            return None
+        finally:
+            watch.cancel()
+        return None
 
     def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
         return agent_pb2_grpc.AgentStub(self._opened())

@@ -7,26 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TypeVar
 
-from tfscale.agent.cluster.gang import GangMember
+from tfscale.agent.cluster.gang import lowest_living
 from tfscale.agent.cluster.peers import Peer
 from tfscale.core.cluster.task import Task
 
 _Progress = TypeVar("_Progress")
-_AT_ONCE = 64
-"""Agents that are asked at once."""
 _LAST_WORDS = 3.0
 """Seconds for the last words of a command that this agent carries, and that places it anew."""
-
-
-async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
-    """Return the first of these tasks whose agent answers."""
-    for begin in range(0, len(tasks), _AT_ONCE):
-        wave = tasks[begin : begin + _AT_ONCE]
-        numbers = await asyncio.gather(*(peers[task].generation() for task in wave))
-        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
-        if (first := next(living, None)) is not None:
-            return first
-    return None
 
 
 class PresentLead:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Protocol
 
 from tfscale.agent.consensus.ballot import Ballot
@@ -12,7 +12,6 @@ from tfscale.agent.consensus.votes import (
     Acceptance,
     Answer,
     Introduction,
-    Look,
     Promise,
     Question,
     Sight,
@@ -22,6 +21,27 @@ from tfscale.core.errors import TfscaleError
 
 _PATIENCE = 2.0
 """Seconds for the answer of a voter, whose disk takes milliseconds, under load up to a second."""
+
+
+def agreeing(answers: Mapping[str, Answer]) -> dict[str, Promise | Sight | Acceptance | Introduction]:
+    """Return the answers of the voters that agree to what they were asked."""
+    return {
+        name: each for name, each in answers.items() if isinstance(each, Promise | Sight | Acceptance | Introduction)
+    }
+
+
+def sights_of_most(answers: Mapping[str, Answer]) -> list[Sight]:
+    """Return the sights of the ballot that most voters have accepted last."""
+    by_ballot: dict[Ballot, list[Sight]] = {}
+    for answer in answers.values():
+        if isinstance(answer, Sight):
+            by_ballot.setdefault(answer.accepted, []).append(answer)
+    return max(by_ballot.values(), key=len, default=[])
+
+
+def promises_in(answers: Mapping[str, Answer]) -> dict[str, Promise]:
+    """Return the promises among the answers."""
+    return {name: each for name, each in answers.items() if isinstance(each, Promise)}
 
 
 class VoterLink(Protocol):
@@ -39,22 +59,20 @@ class Quorum:
         self._asking: dict[asyncio.Task[None], None] = {}
         """Calls under way, in their order."""
 
-    async def ask(self, questions: Mapping[str, Question], needed: int) -> dict[str, Answer]:
-        """Return the answers once `needed` voters agree to what they are asked, or so many no longer can.
+    async def ask(
+        self,
+        questions: Mapping[str, Question],
+        needed: int,
+        counted: Callable[[Mapping[str, Answer]], Sized] = agreeing,
+    ) -> dict[str, Answer]:
+        """Return the answers once `needed` of them are counted, or so many no longer can be.
 
-        Who has no answer until then has none in the result, but is asked on: its disk may need what the others have.
+        By default those of the voters count that agree to what they are asked. Who has no answer until then has none in
+        the result, but is asked on: its disk may need what the others have.
         """
         answers: dict[str, Answer] = {}
         arrived = self._begin(questions)
-        while (agreed := len(agreeing(answers))) < needed <= agreed + len(questions) - len(answers):
-            answers |= [await arrived.get()]
-        return answers
-
-    async def look(self, needed: int) -> dict[str, Answer]:
-        """Return what voters have accepted, once `needed` tell the same ballot, or so many no longer can."""
-        answers: dict[str, Answer] = {}
-        arrived = self._begin(dict.fromkeys(self._links, Look()))
-        while (alike := len(sights_of_most(answers))) < needed <= alike + len(self._links) - len(answers):
+        while (count := len(counted(answers))) < needed <= count + len(questions) - len(answers):
             answers |= [await arrived.get()]
         return answers
 
@@ -89,24 +107,3 @@ class Quorum:
         for task in tuple(self._asking):
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
-
-
-def agreeing(answers: Mapping[str, Answer]) -> dict[str, Promise | Sight | Acceptance | Introduction]:
-    """Return the answers of the voters that agree to what they were asked."""
-    return {
-        name: each for name, each in answers.items() if isinstance(each, Promise | Sight | Acceptance | Introduction)
-    }
-
-
-def sights_of_most(answers: Mapping[str, Answer]) -> list[Sight]:
-    """Return the sights of the ballot that most voters have accepted last."""
-    by_ballot: dict[Ballot, list[Sight]] = {}
-    for answer in answers.values():
-        if isinstance(answer, Sight):
-            by_ballot.setdefault(answer.accepted, []).append(answer)
-    return max(by_ballot.values(), key=len, default=[])
-
-
-def promises_in(answers: Mapping[str, Answer]) -> dict[str, Promise]:
-    """Return the promises among the answers."""
-    return {name: each for name, each in answers.items() if isinstance(each, Promise)}

@@ -15,7 +15,7 @@ from tfscale.agent.consensus.ballot import NO_BALLOT, next_ballot
 from tfscale.agent.consensus.decision import Decision
 from tfscale.agent.consensus.proposal import Change, Overtaken, Proposal
 from tfscale.agent.consensus.quorum import Quorum, agreeing, promises_in, sights_of_most
-from tfscale.agent.consensus.votes import Abstention, Accept, Answer, Prepare, Question, Refusal, Silence
+from tfscale.agent.consensus.votes import Abstention, Accept, Answer, Look, Prepare, Question, Refusal, Silence
 from tfscale.core.cluster.placement.electorate import Electorate
 from tfscale.core.errors import TfscaleError
 
@@ -60,7 +60,8 @@ class Register:
         thousand agents that read at their start write nothing, and hinder nobody. Otherwise a change is under way or
         was left halfway: a ballot finds out what comes of it.
         """
-        answers = await self._quorum.look(self._electorate.majority)
+        questions = dict.fromkeys(self._electorate.voters, Look())
+        answers = await self._quorum.ask(questions, self._electorate.majority, sights_of_most)
         if len(alike := sights_of_most(answers)) >= self._electorate.majority:
             return alike[0].decision
         if len(agreeing(answers)) < self._electorate.majority:

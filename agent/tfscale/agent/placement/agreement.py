@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Verb
+from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, verb_of
 from tfscale.agent.cluster.journal import Intent
 from tfscale.agent.consensus.register import NoMajority, Register
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -40,7 +40,7 @@ class AgreedCommand:
 
     def ends_any(self, tasks: tuple[str, ...]) -> bool:
         """Return whether the command was to end one of these tasks for good."""
-        return self.verb in (Verb.STOP, Verb.FINISH) and not set(self.tasks).isdisjoint(tasks)
+        return verb_of(self.verb).is_end and not set(self.tasks).isdisjoint(tasks)
 
 
 class Agreement:
@@ -90,7 +90,7 @@ class Agreement:
         try:
             given = _decoded(value)
             generation, tasks = int(given["generation"]), tuple(map(str, given["tasks"]))
-            placement = parse_placement(json.dumps(given["placement"]), self._spec)
+            placement = parse_placement(str(given["placement"]), self._spec)
             return AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement)
         except (ValueError, KeyError, TypeError, zlib.error, PlacementError) as error:
             raise GangError(
@@ -115,7 +115,7 @@ def _encoded(command: AgreedCommand) -> bytes:
         "verb": command.verb,
         "tasks": command.tasks,
         "generation": command.generation,
-        "placement": json.loads(command.placement.to_json()),
+        "placement": command.placement.to_json(),
     }
     return zlib.compress(json.dumps(document).encode())
 

@@ -151,13 +151,10 @@ class Mover:
         """
         now = self._seat.placement
         reports = await self._reports()
-        if gone := [str(seat) for seat in now.seats.values() if seat not in reports]:
-            does = "does" if len(gone) == 1 else "do"
-            reason = replace(reason, text=f"{reason.text}, without {listing(gone)}, which {does} not answer")
-            cordoned = {
-                **cordoned,
-                **await self._blame([seat for seat in now.seats.values() if seat not in reports], blamed),
-            }
+        if gone := [seat for seat in now.seats.values() if seat not in reports]:
+            does, names = "does" if len(gone) == 1 else "do", listing(list(map(str, gone)))
+            reason = replace(reason, text=f"{reason.text}, without {names}, which {does} not answer")
+            cordoned = {**cordoned, **await self._blame(gone, blamed)}
         now = replace(now, cordoned={**now.cordoned, **cordoned})
         return await self._move(now, reports, (), reason, None, self._fewest, failed_in=failed_in)
 

@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstarted_report
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, TasksEnded, Verb
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, TasksEnded, Verb, lowest_living
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
-from tfscale.agent.cluster.present_lead import lowest_living
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.hang_pauses import HangPauses

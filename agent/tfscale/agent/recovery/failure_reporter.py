@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
-from tfscale.agent.cluster.present_lead import lowest_living
+from tfscale.agent.cluster.gang import lowest_living
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.recovery_peer import RecoveryPeer
 from tfscale.core.cluster.cluster_spec import ClusterSpec

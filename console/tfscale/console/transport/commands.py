@@ -152,11 +152,9 @@ class AgentCommands:
         for begin in range(0, len(others), _AT_ONCE):
             wave = others[begin : begin + _AT_ONCE]
             answers = await asyncio.gather(*map(self._answers, wave))
-            if (
-                first := next((task for task, is_there in zip(wave, answers, strict=True) if is_there), None)
-            ) is not None:
-                _logger.warning("the agent of %s does not answer: that of %s is asked", lead, first)
-                return first
+            if there := [task for task, is_there in zip(wave, answers, strict=True) if is_there]:
+                _logger.warning("the agent of %s does not answer: that of %s is asked", lead, there[0])
+                return there[0]
         return lead
 
     async def _answers(self, task: Task) -> bool:
