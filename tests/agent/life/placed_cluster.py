@@ -20,6 +20,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import Placement, parse_placement, placed_in, placed_spec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy, RestartPolicy
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.task_status import TaskStatus
 from tfscale.v1 import agent_pb2
@@ -90,7 +91,9 @@ async def restart_without(settings: AgentSettings, name: str) -> list[agent_pb2.
 async def placement_at(settings: AgentSettings, reached: Callable[[Placement], object]) -> Placement:
     """Return the placement that an agent knows, once `reached` holds for it."""
     assert settings.seat is not None
-    peer = seat_peers(settings, parse_address("127.0.0.1:1"))[settings.seat]
+    peer = seat_peers(settings, parse_address("127.0.0.1:1"), ChannelOpener(settings.cluster, False, None))[
+        settings.seat
+    ]
     async with asyncio.timeout(30):
         while True:
             report = await peer.ask()

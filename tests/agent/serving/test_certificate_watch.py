@@ -15,16 +15,18 @@ from pathlib import Path
 
 import pytest
 from certificates import Issuer
+from life.placed_cluster import seat
 from report_connection import connected
 from running_agents import W0, agent, frame_when, runs
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.life.daemon import Daemon
 from tfscale.agent.serving import certificate_watch
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access import certificate
 from tfscale.core.access.certificate import day
 from tfscale.core.access.kept_certificates import KeptCertificates
-from tfscale.core.cluster.cluster_spec import Tls
+from tfscale.core.cluster.cluster_spec import Address, Tls
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 
@@ -53,6 +55,26 @@ async def test_an_agent_that_serves_shows_its_new_certificate(
         while await shown() == before:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await runs(settings)
+
+
+async def test_other_seats_and_voters_are_shown_the_new_certificate(
+    settings_of: Callable[..., AgentSettings], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_watch, "LOOK_EVERY", 0.0)
+    settings = with_tls(settings_of(W0), issuer.tls("agent", days=30))
+    cluster = replace(settings.cluster, spares={Address("127.0.0.9", 1): Address("127.0.0.9", 2)})
+    settings = replace(settings, cluster=cluster, seat=cluster.agents[W0])
+    async with seat(settings) as lives, asyncio.timeout(20):
+        while not lives:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        daemon = lives[0]
+        assert isinstance(daemon, Daemon) and daemon._parts.voting is not None
+        opener = daemon._parts.voting.opener
+        assert opener.version == 0
+        issuer.tls("agent", days=60)
+        while opener.version == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        assert daemon._parts.certificates is opener.certificates
 
 
 async def test_a_certificate_that_ends_soon_is_told_in_the_frames(

@@ -17,7 +17,7 @@ from tfscale.agent.network.greetings import Answer
 from tfscale.agent.on_demand.stack_requests import StackUnavailable
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.security import ChannelOpener
+from tfscale.core.cluster.security import ChannelOpener, RenewedChannel
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records.task_status import Reason, TaskStatus
@@ -62,8 +62,7 @@ class Peer:
         """Words with which TLS has ended the last connection, empty where it has not."""
         self._asking: asyncio.Task[None] | None = None
         self._asked = -_ASK_AGAIN
-        self._channels: dict[int, grpc.aio.Channel] = {}
-        """Channels by the version of the certificate that they show; calls under way go on over older ones."""
+        self._channel = RenewedChannel(opener, spec.agents[task])
 
     async def check(self, generation: int, is_start: bool) -> None:
         target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
@@ -153,7 +152,7 @@ class Peer:
         """Return who answers within `patience` seconds, or half as many more if the agent does not."""
         try:
             request = health_pb2.HealthCheckRequest(service=wire.health_name(self._identity))
-            await health_pb2_grpc.HealthStub(self._opened()).Check(request, timeout=patience)
+            await health_pb2_grpc.HealthStub(self._channel.opened()).Check(request, timeout=patience)
         except grpc.aio.AioRpcError as error:
             self._look_for_fault(error)
             return Answer.HOST if await self._host_answers(patience / 2) else Answer.NOBODY
@@ -175,8 +174,7 @@ class Peer:
     async def close(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        for channel in self._channels.values():
-            await channel.close()
+        await self._channel.close()
 
     async def _newest(self, request: agent_pb2.WatchRequest) -> telemetry_pb2.Frame | None:
         """Return the newest frame of the peer's task, None without an answer."""
@@ -191,21 +189,15 @@ class Peer:
         return None
 
     def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
-        return agent_pb2_grpc.AgentStub(self._opened())
+        return agent_pb2_grpc.AgentStub(self._channel.opened())
 
     def _describe(self) -> grpc.aio.UnaryUnaryMultiCallable[agent_pb2.DescribeRequest, agent_pb2.Description]:
         """Return the one call that a lead makes to each agent as it starts: a stub of all calls takes twice as long."""
-        return self._opened().unary_unary(
+        return self._channel.opened().unary_unary(
             _DESCRIBE,
             request_serializer=agent_pb2.DescribeRequest.SerializeToString,
             response_deserializer=agent_pb2.Description.FromString,
         )
-
-    def _opened(self) -> grpc.aio.Channel:
-        version = self._opener.version
-        if version not in self._channels:
-            self._channels[version] = self._opener.open(self._spec.agents[self.task])
-        return self._channels[version]
 
     async def _apply(
         self,

@@ -8,7 +8,7 @@ import grpc.aio
 from tfscale.agent.consensus.vote_messages import Request, answer_of, request_of
 from tfscale.agent.consensus.votes import NO_ANSWER, Answer, Question, Silence
 from tfscale.core.cluster.cluster_spec import Address
-from tfscale.core.cluster.security import ChannelOpener
+from tfscale.core.cluster.security import ChannelOpener, RenewedChannel
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.wire.fields import WireError
 from tfscale.v1 import consensus_pb2, consensus_pb2_grpc
@@ -22,9 +22,8 @@ class VoterPeer:
     """Voter at an agent's address. `electorate` is the fingerprint of all voters, as this agent's file has them."""
 
     def __init__(self, address: Address, to: TaskIdentity, electorate: str, opener: ChannelOpener) -> None:
-        self._address, self._to, self._electorate, self._opener = address, to, electorate, opener
-        self._channels: dict[int, grpc.aio.Channel] = {}
-        """Channels by the version of the certificate that they show."""
+        self._to, self._electorate = to, electorate
+        self._channel = RenewedChannel(opener, address)
 
     async def ask(self, question: Question) -> Answer:
         """Return the voter's answer, Silence with the reason where there is none."""
@@ -38,7 +37,7 @@ class VoterPeer:
             return Silence(str(error))
 
     def _send(self, request: Request) -> Awaitable[consensus_pb2.VoteReply]:
-        stub = consensus_pb2_grpc.ConsensusStub(self._channel())
+        stub = consensus_pb2_grpc.ConsensusStub(self._channel.opened())
         match request:
             case consensus_pb2.PrepareRequest():
                 return stub.Prepare(request)
@@ -49,13 +48,6 @@ class VoterPeer:
             case _:
                 return stub.Introduce(request)
 
-    def _channel(self) -> grpc.aio.Channel:
-        version = self._opener.version
-        if version not in self._channels:
-            self._channels[version] = self._opener.open(self._address)
-        return self._channels[version]
-
     async def close(self) -> None:
-        """Close the connections."""
-        for channel in self._channels.values():
-            await channel.close()
+        """Close the connection."""
+        await self._channel.close()

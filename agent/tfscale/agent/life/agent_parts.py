@@ -108,8 +108,10 @@ def build_parts(
 
     examiner = Examiner(settings, lambda: supervisor.alive, lambda: len(sampler.gpus), lambda: reports.probe)
     local = LocalTask(settings, journal, supervisor, reports, listeners.on_over, examiner.vacate)
-    certificates = certificates_of(spec, settings.insecure, is_agent=True)
-    opener = ChannelOpener(spec, settings.insecure, certificates)
+    if voting is None:
+        opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
+    else:
+        opener = voting.opener
     peers = {each: Peer(spec, settings.run, each, opener) for each in spec.tasks if each != task}
     members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
     gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
@@ -139,8 +141,8 @@ def build_parts(
         voting=voting,
         started=time.time(),
         token="" if settings.insecure_loopback else secrets.token_urlsafe(),
-        certificates=certificates,
-        certificate_watch=CertificateWatch(certificates),
+        certificates=opener.certificates,
+        certificate_watch=CertificateWatch(opener.certificates),
         journal=journal,
         feed=feed,
         sampler=sampler,

@@ -18,7 +18,7 @@ from tfscale.agent.supervision.shown_output import shown_output
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.placement.placement import seats_of
-from tfscale.core.cluster.security import ChannelOpener, certificates_of
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.logs import SERVED
 from tfscale.core.records.task_status import Reason
 
@@ -42,7 +42,7 @@ async def run(settings: AgentSettings, process: OwnProcess, begun: Callable[[Lif
 async def _live(
     settings: AgentSettings, process: OwnProcess, seat: Seat, voting: Voting, begun: Callable[[Life], None]
 ) -> int:
-    await _catch_up(settings, seat)
+    await _catch_up(settings, seat, voting.opener)
     while True:
         placed = seat.settings()
         if placed is None:
@@ -52,7 +52,7 @@ async def _live(
         else:
             SERVED.set(str(placed.task))
             with sole_agent(placed), shown_output(placed):
-                life = Daemon(placed, process, seat, seat_peers(placed, seat.address), voting)
+                life = Daemon(placed, process, seat, seat_peers(placed, seat.address, voting.opener), voting)
                 status = await _lived(life, begun)
         if not life.moves:
             return status
@@ -69,19 +69,18 @@ async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
     return await life.run()
 
 
-def seat_peers(settings: AgentSettings, own: Address) -> dict[Address, SeatPeer]:
+def seat_peers(settings: AgentSettings, own: Address, opener: ChannelOpener) -> dict[Address, SeatPeer]:
     """Return the other seats of the cluster."""
     spec = settings.cluster
-    opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
     return {seat: SeatPeer(spec, settings.run, seat, opener) for seat in seats_of(spec) if seat != own}
 
 
-async def _catch_up(settings: AgentSettings, seat: Seat) -> None:
+async def _catch_up(settings: AgentSettings, seat: Seat, opener: ChannelOpener) -> None:
     """Learn the placements of the time without this agent, and end its task if another agent holds that task now.
 
     Where none of the asked agents knows, the lead's agent tells it later.
     """
-    before, peers = seat.settings(), seat_peers(settings, seat.address)
+    before, peers = seat.settings(), seat_peers(settings, seat.address, opener)
     lead = next(iter(seat.placement.seats.values()))
     newest = newest_placement(await ask_some(peers, lead), settings.cluster)
     if newest is None or not newest.is_newer(seat.placement):

@@ -21,7 +21,6 @@ from tfscale.agent.serving.consensus_service import serve_votes
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.local.local_agents import Announcement, announced
-from tfscale.core.cluster.security import certificates_of
 from tfscale.core.cluster.task_identity import TaskIdentity
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class SpareDaemon:
         self._settings, self._process, self._seat, self._voting = settings, process, seat, voting
         self.identity = TaskIdentity(settings.run, "", settings.identity.fingerprint)
         self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
-        self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
+        self._certificates = voting.opener.certificates
         self._certificate_watch = CertificateWatch(self._certificates)
         self._leave = asyncio.Event()
         self.health_names: Sequence[str] = ("",)

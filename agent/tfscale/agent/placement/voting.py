@@ -19,9 +19,9 @@ from tfscale.core.cluster.task_identity import TaskIdentity
 
 
 class Voting:
-    """Register of one seat, and its voter; both outlive the daemons of the seat. Raises VoteJournalError.
+    """Register of one seat, and its voter; both outlive the daemons of the seat.
 
-    The folder of the run's state must be there.
+    The folder of the run's state must be there. Raises VoteJournalError and SecurityError.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -29,10 +29,13 @@ class Voting:
         spec, own, random = settings.cluster, settings.seat, SystemRandom()
         self.electorate = electorate_of(spec)
         fingerprint, to = self.electorate.fingerprint, TaskIdentity(settings.run, "", spec.fingerprint)
-        opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
+        self.opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
+        """Opener of channels to other seats; a daemon of the seat renews its certificates."""
         addresses = {name: parse_address(name) for name in self.electorate.voters}
         self._peers = {
-            name: VoterPeer(address, to, fingerprint, opener) for name, address in addresses.items() if address != own
+            name: VoterPeer(address, to, fingerprint, self.opener)
+            for name, address in addresses.items()
+            if address != own
         }
         links: dict[str, VoterLink] = dict(self._peers)
         self.voter: Voter | None = None

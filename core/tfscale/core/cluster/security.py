@@ -113,6 +113,27 @@ class ChannelOpener:
         return self._credentials[1]
 
 
+class RenewedChannel:
+    """Channel to one agent, opened when it is first used, and anew once this side has another certificate."""
+
+    def __init__(self, opener: ChannelOpener, address: Address) -> None:
+        self._opener, self._address = opener, address
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        """Channels by the version of the certificate that they show; calls under way go on over older ones."""
+
+    def opened(self) -> grpc.aio.Channel:
+        """Return the channel that shows the newest certificate. Raises SecurityError as ChannelOpener.open does."""
+        version = self._opener.version
+        if version not in self._channels:
+            self._channels[version] = self._opener.open(self._address)
+        return self._channels[version]
+
+    async def close(self) -> None:
+        """End all calls."""
+        for channel in self._channels.values():
+            await channel.close()
+
+
 def channel_opener(spec: ClusterSpec, insecure: bool, options: Sequence[tuple[str, int]]) -> ChannelOpener:
     """Return the opener of a console's channels. Raises SecurityError where any agent may not be dialled."""
     for address in spec.agents.values():
