@@ -36,7 +36,8 @@ from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
-from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.base_widgets import CulpritWanted, TaskOpened
+from tfscale.console.tui.widgets.table.culprits import next_culprit
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -65,6 +66,7 @@ class ConsoleApp(App[bool]):
         Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
         Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
         Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("exclamation_mark", "culprit", "the culprit; again: the next task with trouble", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
         Binding("left_square_bracket", "step(-1)", "a second back", show=False),
@@ -323,14 +325,39 @@ class ConsoleApp(App[bool]):
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
     def on_task_opened(self, message: TaskOpened) -> None:
-        self._show_task(message.task, only_log=False)
+        self.push_screen(self._page_of(message.task))
 
     def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
-        self._show_task(message.task, only_log=True)
+        self.push_screen(self._page_of(message.task, only="log"))
 
-    def _show_task(self, task: Task, *, only_log: bool) -> None:
-        follow = self._commands.follow_log
-        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log))
+    def _page_of(self, task: Task, only: str = "") -> TaskScreen:
+        return TaskScreen(self._shown, self.appearance, task, self._commands.follow_log, only=only)
+
+    def on_task_screen_turned(self, message: TaskScreen.Turned) -> None:
+        self._turn_to(self.cluster.table.neighbour(message.task, message.by))
+
+    def _turn_to(self, task: Task) -> None:
+        """Show another task on the page of a task, in the same parts."""
+        if isinstance(self.screen, TaskScreen) and self.screen.selected != (task,):
+            self.cluster.show_row(task)
+            self.switch_screen(self._page_of(task, self.screen.only))
+
+    def on_culprit_wanted(self, _message: CulpritWanted) -> None:
+        self.action_culprit()
+
+    def action_culprit(self) -> None:
+        """Go to the culprit, and from a task with trouble to the next: on a task's page, else on the first screen."""
+        is_page = isinstance(self.screen, TaskScreen)
+        here = self._selected()[0] if is_page else self.cluster.table.chosen
+        culprit = next_culprit(self._shown, here) if self._shown is not None else None
+        if culprit is None:
+            self.notify("no task is to blame at present")
+        elif is_page:
+            self._turn_to(culprit)
+        else:
+            while self.screen is not self.cluster:
+                self.pop_screen()
+            self.cluster.show_row(culprit)
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:

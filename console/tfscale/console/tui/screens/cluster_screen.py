@@ -23,8 +23,8 @@ from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
-from tfscale.console.tui.widgets.table.filter_query import filterable, parse
-from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
+from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
+from tfscale.console.tui.widgets.table.row_order import GROUPINGS, USUAL_SORT, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
 from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.console.tui.widgets.task_readings import log_names
@@ -37,11 +37,12 @@ _AROUND_ALL = 22
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
 """Characters of the filter that is shown beside the number of remaining tasks."""
-_FIRST_SORTS = ("flag", "lag")
-"""Sort orders that `s` offers before the columns from left to right: tasks with problems come to the top."""
+_FIRST_SORTS = (USUAL_SORT, "lag", "task")
+"""Sort orders that `s` offers before the columns from left to right."""
 KEYS = (
     ("q", "quit"),
     ("enter", "task"),
+    ("!", "culprit"),
     ("l", "log"),
     ("r", "restart"),
     ("/", "filter"),
@@ -158,7 +159,7 @@ class ClusterScreen(SnapshotScreen):
         parts = [f"{self.table.shown_count:,} of {total:,}{self._filter()}"] if self.table.row_filter.tests else []
         parts += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
         parts += [f"by {order.group}"] if order.group else []
-        parts += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        parts += [f"sorted by {order.sort}"] if order.sort not in (USUAL_SORT, *self.table.columns) else []
         self.legend.status = ", ".join(parts)
 
     def _filter(self) -> str:
@@ -168,6 +169,14 @@ class ClusterScreen(SnapshotScreen):
         if field.display or not text:
             return ""
         return f" with {text if len(text) <= _LONGEST_FILTER else f'{text[: _LONGEST_FILTER - 3]}...'}"
+
+    def show_row(self, task: Task) -> None:
+        """Put the cursor on a task, without the filter and the closed groups that hide it."""
+        if not self.table.shows(task):
+            self.query_one(InputLine).forget()
+            self.table.row_filter = FilterQuery()
+            self.table.order = replace(self.table.order, closed=frozenset())
+        self.table.go_to(task)
 
     def on_task_table_marked(self) -> None:
         self._show_selection()
@@ -199,9 +208,8 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def action_sort(self) -> None:
-        first = ("task", *_FIRST_SORTS)
         others = (name for name in self.table.columns if column_named(name).drawn is Drawn.TEXT)
-        names = [*first, *(name for name in others if name not in first)]
+        names = [*_FIRST_SORTS, *(name for name in others if name not in _FIRST_SORTS)]
         at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
         self.sort_by(names[(at + 1) % len(names)])
 
@@ -267,5 +275,5 @@ def _is_beginning(text: str, logs: Sequence[str]) -> bool:
 
 def _order(view: View) -> RowOrder:
     """Return the remembered order, if its column still exists."""
-    sort = view.sort if view.sort in {column.name for column in COLUMNS} else "task"
+    sort = view.sort if view.sort in {column.name for column in COLUMNS} else USUAL_SORT
     return RowOrder(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

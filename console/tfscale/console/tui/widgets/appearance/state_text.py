@@ -79,7 +79,7 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
-        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, glyphs)}", worst.severity
+        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst)}", worst.severity
     return "", "info"
 
 
@@ -90,12 +90,12 @@ def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
     return f"{sign} {words}: {does.brief}".rstrip(": "), severity
 
 
-def _flag(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
+def _flag(diagnosis: Diagnosis) -> str:
     replica = diagnosis.subject.partition("/")[2]
     # The number of its sentence: another measure of the same slowness beside it would contradict it.
     ratio = diagnosis.number("phase_ratio") or diagnosis.number("ratio")
     if diagnosis.kind != "straggler":
         return diagnosis.kind.replace("_", " ")
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
-    by = f" {glyphs.times}{times(ratio).removesuffix('x')}" if ratio is not None else ""
-    return f"{replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")
+    words = [replica, "slow" if ratio is None else times(ratio), phase if isinstance(phase, str) else ""]
+    return " ".join(filter(None, words))

@@ -25,7 +25,6 @@ class Glyphs:
     note: str
     mark: str
     cursor: str
-    times: str
     rule: str
     eighths: str
     """Blocks of one to seven eighths of a cell, from the left; empty if the terminal has no such signs."""
@@ -45,11 +44,11 @@ class Glyphs:
 
 UNICODE = Glyphs(
     running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", note="·", mark="◆",
-    cursor="▌", times="×", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
+    cursor="▌", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
 )  # fmt: skip
 ASCII = Glyphs(
     running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", note=".", mark="#",
-    cursor=">", times="x", rule="-", eighths="", block="", border="ascii",
+    cursor=">", rule="-", eighths="", block="", border="ascii",
     levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.base_widgets import SnapshotLines
+from tfscale.console.tui.widgets.base_widgets import CulpritWanted, SnapshotLines
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage
@@ -40,6 +40,9 @@ class Headline(SnapshotLines):
 
     def lines(self, width: int) -> list[Text]:
         return headline_lines(self.snapshot, self.appearance, width)
+
+    def on_click(self) -> None:
+        self.post_message(CulpritWanted())
 
 
 def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int) -> list[Text]:

@@ -13,6 +13,7 @@ from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.console.tui.widgets.table.culprits import has_trouble
 from tfscale.console.tui.widgets.task_readings import (
     disk_of,
     gpus_of,
@@ -24,6 +25,7 @@ from tfscale.console.tui.widgets.task_readings import (
     traffic,
     training_number,
 )
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.training import TRAINING_DISPLAYS, display_of
 from tfscale.core.text import (
     UNKNOWN,
@@ -66,6 +68,8 @@ class Scene:
     glyphs: Glyphs
     furthest: int | None = None
     """The newest step of all tasks."""
+    named: frozenset[Task] = frozenset()
+    """Tasks that the top line blames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +242,11 @@ def _flag_value(view: TaskView, scene: Scene) -> str:
 
 
 def _flag_rank(view: TaskView, scene: Scene) -> int:
-    """Return a rank by severity, then by ratio to a tenth."""
-    text, severity = flag_text(view, scene.now, scene.glyphs)
-    ratio = (view.summary.ratio if view.summary else None) or 0.0
-    return (_RANKS.index(severity) * 1000 if text else 0) + min(999, round(10 * ratio))
+    """Return a rank of whoever the top line blames, then of all others with trouble.
+
+    Neither severity nor ratio counts: both tremble, and rows would change places.
+    """
+    return 2 if view.task in scene.named else 1 if has_trouble(view) else 0
 
 
 def _nothing(_view: TaskView, _scene: Scene) -> Cell:

@@ -19,8 +19,9 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.sparkline import SECONDS, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
+from tfscale.console.tui.widgets.table.culprits import named_tasks
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
-from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
+from tfscale.console.tui.widgets.table.row_order import USUAL_SORT, Key, Row, RowGroup, RowOrder, TaskRow, arrange
 from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, Placed, Scene, layout, usual
 from tfscale.console.tui.widgets.task_readings import log_names, newest_step
 from tfscale.core.cluster.task import Task
@@ -74,8 +75,12 @@ class TaskTable(ScrollView, can_focus=True):
         super().__init__()
         self.marked: set[Task] = set()
         self._key: Key | None = None
+        self._is_chosen = False
+        """Whether the operator has moved the cursor; until then it is on the first row, whoever that is."""
         self._rows: list[Row] = []
         self._at: dict[Key, int] = {}
+        self._places: dict[Task, int] = {}
+        """Places of the tasks in the present order, also of those that a filter hides."""
         self._placed: list[Placed] = []
         self._seen = Scene(0.0, Appearance().glyphs)
         self._scale = 1.0
@@ -96,6 +101,11 @@ class TaskTable(ScrollView, can_focus=True):
     def cursor(self) -> Task | None:
         """Task under the cursor; None on a group's heading."""
         return self._key if isinstance(self._key, Task) else None
+
+    @property
+    def chosen(self) -> Task | None:
+        """Task onto which the operator has moved the cursor."""
+        return self.cursor if self._is_chosen else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,6 +135,8 @@ class TaskTable(ScrollView, can_focus=True):
         self._arrange()
 
     def watch_order(self, before: RowOrder, after: RowOrder) -> None:
+        if (before.sort, before.is_reversed) != (after.sort, after.is_reversed):
+            self._places = {}
         self._arrange()
         if (before.sort, before.is_reversed, before.group) != (
             after.sort,
@@ -142,7 +154,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _scene(self, snapshot: Snapshot) -> Scene:
         steps = [step for view in snapshot.tasks if (step := newest_step(view)) is not None]
-        return Scene(snapshot.at, self.appearance.glyphs, max(steps, default=None))
+        return Scene(snapshot.at, self.appearance.glyphs, max(steps, default=None), frozenset(named_tasks(snapshot)))
 
     def _arrange(self) -> None:
         snapshot = self.snapshot
@@ -150,8 +162,9 @@ class TaskTable(ScrollView, can_focus=True):
             return
         self._seen = self._scene(snapshot)
         before = self._at.get(self._key, 0) if self._key is not None else 0
-        self._rows = arrange(snapshot.tasks, self.row_filter, self.order, self._seen)
+        self._rows = arrange(snapshot.tasks, self.row_filter, self.order, self._seen, self._places)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
+        self._places |= {key: index for key, index in self._at.items() if isinstance(key, Task)}
         self._scale = scale_for(max((length_of(view.summary) for view in snapshot.tasks), default=0.0))
         width = self.size.width
         # The scrollbar covers the last cell.
@@ -192,12 +205,20 @@ class TaskTable(ScrollView, can_focus=True):
         if not self._rows:
             self._key = None
             return
-        if self._key not in self._at:
+        if not self._is_chosen:
+            before = 0
+        if self._key not in self._at or not self._is_chosen:
             self._key = self._rows[min(before, len(self._rows) - 1)].key
         after = self._at[self._key]
         if self.scroll_offset.y and after != before:
             # After scrolling, the operator reads this row; without scrolling, the top of the table.
             self.scroll_to(y=max(0, self.scroll_offset.y + after - before), animate=False, force=True)
+        self._show_cursor(after)
+
+    def _show_cursor(self, index: int) -> None:
+        """Scroll as far as the row with the cursor needs: a key must not act on what nobody sees."""
+        # The headings cover the first visible line.
+        self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
 
     @property
     def _under_cursor(self) -> Row | None:
@@ -225,7 +246,7 @@ class TaskTable(ScrollView, can_focus=True):
         segments = [Segment(" " * MARGIN, faint)]
         for placed in self._placed:
             name, width = placed.column.name, placed.width
-            is_sorted = name == self.order.sort and (name != "task" or self.order.is_reversed)
+            is_sorted = name == self.order.sort and (name != USUAL_SORT or self.order.is_reversed)
             if is_sorted:
                 name += glyphs.rising if self.order.is_reversed else glyphs.falling
             if placed.column.drawn is Drawn.BAR and not is_sorted:
@@ -317,16 +338,24 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _move_to(self, index: int) -> None:
         before = self._at.get(self._key, index) if self._key is not None else index
-        self._key = self._rows[index].key
+        self._key, self._is_chosen = self._rows[index].key, True
         for line in (before, index):
             self.refresh_line(line + 1)
-        # The headings cover the first visible line.
-        self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
+        self._show_cursor(index)
+
+    def shows(self, task: Task) -> bool:
+        """Decide whether the task has a row: no filter and no closed group hides it."""
+        return task in self._at
 
     def go_to(self, task: Task) -> None:
         """Put the cursor on a task, if it is shown."""
         if task in self._at:
             self._move_to(self._at[task])
+
+    def neighbour(self, task: Task, by: int) -> Task:
+        """Return the task of the row `by` rows below, around the end; the task itself where it is not shown."""
+        tasks = [row.key for row in self._rows if isinstance(row, TaskRow)]
+        return tasks[(tasks.index(task) + by) % len(tasks)] if task in tasks else task
 
     def action_mark(self) -> None:
         row = self._under_cursor

@@ -1,0 +1,44 @@
+"""Culprits: the tasks that the top line is about, and then the others with a flag."""
+
+from __future__ import annotations
+
+from tfscale.console.analysis.findings import is_calm
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.core.cluster.task import Task
+
+
+def named_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
+    """Return the tasks that the sentence blames, in the order of the cluster; none where it blames nobody."""
+    top, still = snapshot.findings.top, snapshot.findings.condition.stillness
+    names: set[str] = set()
+    if top is not None:
+        # A replica is named after its task: `worker:1/GPU:0`.
+        names = {subject.partition("/")[0] for subject in (top.subject, *top.together)}
+    if still is not None and not (still.is_expected or still.is_ending):
+        names |= set(still.late)
+    if not names:
+        return tuple(view.task for view in snapshot.tasks if _is_cut_off(view))
+    return tuple(view.task for view in snapshot.tasks if str(view.task) in names)
+
+
+def suspicious_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
+    """Return the tasks with trouble of their own, those that the sentence blames first."""
+    named = named_tasks(snapshot)
+    others = (view.task for view in snapshot.tasks if view.task not in named and has_trouble(view))
+    return (*named, *others)
+
+
+def next_culprit(snapshot: Snapshot, after: Task | None) -> Task | None:
+    """Return the first task with trouble, or the one that follows `after`; None without trouble."""
+    found = suspicious_tasks(snapshot)
+    return found[(found.index(after) + 1) % len(found) if after in found else 0] if found else None
+
+
+def has_trouble(view: TaskView) -> bool:
+    """Decide whether a task has a flag that is no mere news."""
+    return view.awaited is not None or _is_cut_off(view) or any(not is_calm(each) for each in view.diagnoses)
+
+
+def _is_cut_off(view: TaskView) -> bool:
+    return view.is_stale and view.link.state is not LinkState.CONNECTING and not view.has_ended
