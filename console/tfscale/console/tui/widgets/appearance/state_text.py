@@ -72,9 +72,9 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
         return "its agent has ended", "info"
     if view.link.state is LinkState.DOWN:
         since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
-        return f"down{since}, retrying ({view.link.reason})", "warning"
+        return f"{severity_sign('warning', glyphs)} down{since}, retrying ({view.link.reason})", "warning"
     if view.link.state in _LINK_STATES and view.link.state is not LinkState.CONNECTING:
-        return view.link.reason, "warning"
+        return f"{severity_sign('warning', glyphs)} {view.link.reason}", "warning"
     worst = next(iter(view.diagnoses), None)
     if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)

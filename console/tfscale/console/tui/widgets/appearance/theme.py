@@ -21,6 +21,7 @@ class Glyphs:
     failed: str
     lost: str
     alarm: str
+    caution: str
     good: str
     note: str
     mark: str
@@ -43,11 +44,11 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", note="·", mark="◆",
+    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", caution="△", good="●", note="·", mark="◆",
     cursor="▌", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
 )  # fmt: skip
 ASCII = Glyphs(
-    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", note=".", mark="#",
+    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*", note=".", mark="#",
     cursor=">", rule="-", eighths="", block="", border="ascii",
     levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
@@ -186,9 +187,8 @@ class Appearance:
 
 def severity_sign(severity: str, glyphs: Glyphs) -> str:
     """Return the sign that a character set has for a severity."""
-    if severity == "critical":
-        return glyphs.failed
-    return glyphs.good if severity == "good" else glyphs.alarm if severity != "info" else glyphs.note
+    signs = {"good": glyphs.good, "warning": glyphs.caution, "serious": glyphs.alarm, "critical": glyphs.failed}
+    return signs.get(severity, glyphs.note)
 
 
 def _blend(colour: str, background: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,19 +16,30 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.text_width import fit
-from tfscale.console.tui.widgets.appearance.theme import Appearance, style
+from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
-from tfscale.console.tui.widgets.charts.sparkline import SECONDS, sparklines
+from tfscale.console.tui.widgets.charts.sparkline import PLAIN, SECONDS, Sparkline, lag_scale, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
 from tfscale.console.tui.widgets.table.culprits import named_tasks
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_order import USUAL_SORT, Key, Row, RowGroup, RowOrder, TaskRow, arrange
-from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, Placed, Scene, layout, usual
+from tfscale.console.tui.widgets.table.task_columns import (
+    USUAL,
+    Drawn,
+    Placed,
+    Scene,
+    column_named,
+    layout,
+    usual,
+    usual_device,
+)
 from tfscale.console.tui.widgets.task_readings import log_names, newest_step
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
 MARGIN = 3
+_SECONDS_APART = 2.0
+"""Seconds by which the newest frames of two agents may be apart: each sends one a second."""
 _FAR = 1_000_000
 _AT_ONCE = 12
 """Lines redrawn in one go. A key waits for at most these."""
@@ -89,7 +101,9 @@ class TaskTable(ScrollView, can_focus=True):
         """Lines drawn from the previous snapshot, for the rows below `_until`."""
         self._until = _FAR
         self._drawn_as: tuple[object, ...] = ()
-        self._trends: dict[Task, str] = {}
+        self._lags = 0.0, math.inf
+        """Scale of all sparklines."""
+        self._trends: dict[Task, Sparkline] = {}
         """Sparklines of the rows drawn since the newest snapshot, and of their neighbours."""
 
     @property
@@ -154,7 +168,14 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _scene(self, snapshot: Snapshot) -> Scene:
         steps = [step for view in snapshot.tasks if (step := newest_step(view)) is not None]
-        return Scene(snapshot.at, self.appearance.glyphs, max(steps, default=None), frozenset(named_tasks(snapshot)))
+        scene = Scene(
+            snapshot.at,
+            self.appearance.glyphs,
+            max(steps, default=None),
+            frozenset(named_tasks(snapshot)),
+            1 + _SECONDS_APART * (snapshot.findings.steps_per_second or 0.0),
+        )
+        return replace(scene, device=usual_device(snapshot.tasks, scene)) if "device" in self.columns else scene
 
     def _arrange(self) -> None:
         snapshot = self.snapshot
@@ -169,15 +190,23 @@ class TaskTable(ScrollView, can_focus=True):
         width = self.size.width
         # The scrollbar covers the last cell.
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
-        names, hosts = [str(view.task) for view in snapshot.tasks], [view.host for view in snapshot.tasks]
-        if self.order.group:
-            names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, RowGroup)))]
         chosen = usual(snapshot.tasks) if self.chosen_columns == USUAL else self.chosen_columns
-        self._placed = layout(room, chosen, names, hosts, log_names(snapshot.tasks))
+        self._placed = layout(room, chosen, self._longest(snapshot), log_names(snapshot.tasks))
+        self._lags = lag_scale(view.summary.lag for view in snapshot.tasks if view.summary) or self._lags
         self._trends = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
         self._draw()
+
+    def _longest(self, snapshot: Snapshot) -> dict[str, int]:
+        """Return the cells of the longest text in the columns whose width follows it."""
+        names = [len(str(view.task)) for view in snapshot.tasks]
+        if self.order.group:
+            names = [
+                2 + width for width in (*names, *(len(row.name) for row in self._rows if isinstance(row, RowGroup)))
+            ]
+        step = len(column_named("step").heading(self._seen))
+        return {"task": max(names), "host": max(len(view.host) for view in snapshot.tasks), "step": step}
 
     def _draw(self) -> None:
         """Redraw all lines, in portions if only numbers have changed, so that keys are answered in between."""
@@ -247,14 +276,14 @@ class TaskTable(ScrollView, can_focus=True):
         for placed in self._placed:
             name, width = placed.column.name, placed.width
             is_sorted = name == self.order.sort and (name != USUAL_SORT or self.order.is_reversed)
-            if is_sorted:
-                name += glyphs.rising if self.order.is_reversed else glyphs.falling
             if placed.column.drawn is Drawn.BAR and not is_sorted:
                 text = _spread("0", step_time(self._scale), width)
-            elif placed.column.drawn is Drawn.TREND and not is_sorted:
-                text = _spread("a minute ago", "now", width) if width > 16 else fit(name, width, right=False)
             else:
-                text = fit(name, width, right=placed.column.right)
+                text = placed.column.heading(self._seen)
+                if is_sorted:
+                    arrow = glyphs.rising if self.order.is_reversed else glyphs.falling
+                    text = (text if len(text) < width else name) + arrow
+                text = fit(text, width, right=placed.column.right)
             segments.append(Segment(text + "  ", strong if is_sorted else faint))
         return segments
 
@@ -278,7 +307,7 @@ class TaskTable(ScrollView, can_focus=True):
             case Drawn.BAR:
                 return phase_bar(parts_of(view.summary), self._scale, placed.width, appearance, background)
             case Drawn.TREND:
-                return [self._trend(view, placed.width, appearance, background)]
+                return self._trend(view, placed.width, appearance, background)
         text, tone = placed.column.cell(view, self._seen)
         is_named = placed.column.name == "task"
         if is_named and self.order.group:
@@ -287,10 +316,12 @@ class TaskTable(ScrollView, can_focus=True):
             tone = "dim"
         return [self._cell(text, tone, placed, background, is_bold=is_named)]
 
-    def _trend(self, view: TaskView, width: int, appearance: Appearance, background: str) -> Segment:
+    def _trend(self, view: TaskView, width: int, appearance: Appearance, background: str) -> list[Segment]:
         if view.task not in self._trends:
             self._look_back(width)
-        return Segment(self._trends.get(view.task, " " * width), style(appearance.palette.dim, background))
+        plain = style(appearance.palette.dim, background)
+        pieces = self._trends.get(view.task) or ((" " * width, PLAIN),)
+        return [Segment(text, plain if colour == PLAIN else style(HEAT[colour], HEAT[0])) for text, colour in pieces]
 
     def _look_back(self, width: int) -> None:
         """Draw the sparklines of the visible tasks: those of all tasks would take longer than all other drawing."""
@@ -298,8 +329,9 @@ class TaskTable(ScrollView, can_focus=True):
             first = self.scroll_offset.y
             rows = self._rows[first : first + self.size.height]
             tasks = [row.key for row in rows if isinstance(row, TaskRow)]
-            values = history.step_times(self.snapshot.at, SECONDS, tasks)
-            self._trends = dict(zip(tasks, sparklines(values, width, self.appearance), strict=True))
+            values = history.lags(self.snapshot.at, SECONDS, tasks)
+            drawn = sparklines(values, width, self._lags, self.appearance)
+            self._trends = dict(zip(tasks, drawn, strict=True))
 
     def _of_group(self, group: RowGroup, placed: Placed, background: str) -> list[Segment]:
         glyphs, name = self.appearance.glyphs, placed.column.name
