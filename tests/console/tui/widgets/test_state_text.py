@@ -32,8 +32,8 @@ def after(seconds: int, fault: str) -> Snapshot:
     [
         ("worker:1=stop@10s", 15, "stopped (T)", "waited for: stopped by a signal", "warning"),
         ("worker:1=stop@10s", 25, "stopped (T)", "stuck: stopped by a signal", "critical"),
-        ("worker:1=hang@10s", 15, "running", "waited for: idle", "warning"),
-        ("worker:1=hang@10s", 75, "running", "stuck: idle", "critical"),
+        ("worker:1=hang@10s", 15, "△ running", "waited for: idle", "warning"),
+        ("worker:1=hang@10s", 75, "△ running", "stuck: idle", "critical"),
     ],
 )
 def test_the_row_of_the_task_that_is_waited_for_is_flagged(
@@ -44,6 +44,7 @@ def test_the_row_of_the_task_that_is_waited_for_is_flagged(
     assert state in state_text(views["worker:1"], GLYPHS)[0]
     assert flag_text(views["worker:1"], snapshot.at, GLYPHS) == (f"{Appearance().sign(severity)} {flag}", severity)
     assert flag_text(views["worker:0"], snapshot.at, GLYPHS)[0] == ""
+    assert state_text(views["worker:0"], GLYPHS) == ("○ waiting", "info")
 
 
 @pytest.mark.parametrize("fault", ["worker:1=1.4x@5s", "worker:1=40ms,input@5s", "worker:1=20ms,host@5s"])

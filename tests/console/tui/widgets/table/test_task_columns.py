@@ -61,7 +61,8 @@ def test_a_row_says_its_step_only_where_it_is_behind_or_has_ended_and_its_device
     scene = replace(SCENE, furthest=1203, steps_apart=20.0, device=usual_device(views, SCENE))
     step, device = column_named("step"), column_named("device")
     assert (step.heading(scene), device.heading(scene)) == ("step 1,203", "GPU 96%")
-    assert [step.cell(view, scene)[0] for view in (views[0], late, idle, ended)] == ["", "-23", "", "1,203"]
+    assert [step.cell(view, scene)[0] for view in (views[0], late, idle, ended)] == ["", "-23", "", ""]
+    assert step.cell(ended, replace(scene, furthest=1204))[0] == "1,203"
     assert [device.cell(view, scene)[0] for view in (views[0], idle)] == ["", "GPU 50%"]
 
 

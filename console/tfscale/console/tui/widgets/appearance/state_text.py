@@ -38,7 +38,11 @@ def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
     status = view.status
     match status.state if status else None:
         case TaskState.RUNNING if view.frame is not None and view.frame.is_stopped:
-            return f"{glyphs.waiting} stopped (T)", "warning"
+            return f"{glyphs.caution} stopped (T)", "warning"
+        case TaskState.RUNNING if view.waits_for is not None:
+            return f"{glyphs.waiting} waiting", "info"
+        case TaskState.RUNNING if view.awaited is not None:
+            return f"{glyphs.caution} {_activity(view)}", "warning"
         case TaskState.RUNNING:
             return f"{glyphs.running} {_activity(view)}", "good"
         case TaskState.EXITED:

@@ -44,12 +44,12 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", caution="△", good="●", note="·", mark="◆",
-    cursor="▌", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
+    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", caution="△", good="●",
+    note="·", mark="◆", cursor="▌", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
 )  # fmt: skip
 ASCII = Glyphs(
-    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*", note=".", mark="#",
-    cursor=">", rule="-", eighths="", block="", border="ascii",
+    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*",
+    note=".", mark="#", cursor=">", rule="-", eighths="", block="", border="ascii",
     levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
 

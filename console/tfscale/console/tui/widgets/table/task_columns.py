@@ -9,6 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 from statistics import fmean, median, mode
 
+from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
@@ -76,6 +77,8 @@ class Scene:
     """Tasks that the top line blames."""
     steps_apart: float = 0.0
     """Steps by which tasks in step may seem apart, since their agents report at different moments."""
+    still: Stillness | None = None
+    """The present time without a step, if it is known who waits or is missing."""
     device: tuple[str, float] | None = None
     """Kind and use, 0 to 1, of the usual task's device."""
 
@@ -213,9 +216,11 @@ def _in_use(view: TaskView, scene: Scene) -> float | None:
 def _step(view: TaskView, scene: Scene) -> Cell:
     """Return how far a running task is behind all others; of another task the step that it has come to."""
     step = newest_step(view)
-    if step is None or scene.furthest is None or not view.is_up:
-        return _shown_step(step), "dim"
+    if step is None or scene.furthest is None:
+        return UNKNOWN, "dim"
     behind = scene.furthest - step
+    if not view.is_up:
+        return _shown_step(step) if behind else "", "dim"
     return (f"-{_shown_step(behind)}", "text") if behind > scene.steps_apart else ("", "dim")
 
 

@@ -14,10 +14,12 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.text_width import fit
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.charts.arrival_bar import arrival_bar, arrivals
 from tfscale.console.tui.widgets.charts.sparkline import PLAIN, SECONDS, Sparkline, lag_scale, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
 from tfscale.console.tui.widgets.table.culprits import named_tasks
@@ -96,6 +98,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._placed: list[Placed] = []
         self._seen = Scene(0.0, Appearance().glyphs)
         self._scale = 1.0
+        self._longest_bar = 0.0
         self._drawn: dict[_Appearance, Strip] = {}
         self._earlier: dict[_Appearance, Strip] = {}
         """Lines drawn from the previous snapshot, for the rows below `_until`."""
@@ -174,6 +177,7 @@ class TaskTable(ScrollView, can_focus=True):
             max(steps, default=None),
             frozenset(named_tasks(snapshot)),
             1 + _SECONDS_APART * (snapshot.findings.steps_per_second or 0.0),
+            _known_stillness(snapshot),
         )
         return replace(scene, device=usual_device(snapshot.tasks, scene)) if "device" in self.columns else scene
 
@@ -186,7 +190,8 @@ class TaskTable(ScrollView, can_focus=True):
         self._rows = arrange(snapshot.tasks, self.row_filter, self.order, self._seen, self._places)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
         self._places |= {key: index for key, index in self._at.items() if isinstance(key, Task)}
-        self._scale = scale_for(max((length_of(view.summary) for view in snapshot.tasks), default=0.0))
+        self._longest_bar = _longest_bar(snapshot, self._seen.still)
+        self._scale = scale_for(self._longest_bar)
         width = self.size.width
         # The scrollbar covers the last cell.
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
@@ -276,8 +281,8 @@ class TaskTable(ScrollView, can_focus=True):
         for placed in self._placed:
             name, width = placed.column.name, placed.width
             is_sorted = name == self.order.sort and (name != USUAL_SORT or self.order.is_reversed)
-            if placed.column.drawn is Drawn.BAR and not is_sorted:
-                text = _spread("0", step_time(self._scale), width)
+            if placed.column.drawn is Drawn.BAR and self._longest_bar and not is_sorted:
+                text = _spread("in the all-reduce" if self._seen.still else "0", step_time(self._scale), width)
             else:
                 text = placed.column.heading(self._seen)
                 if is_sorted:
@@ -304,6 +309,8 @@ class TaskTable(ScrollView, can_focus=True):
     def _of_task(self, view: TaskView, placed: Placed, background: str) -> list[Segment]:
         appearance = self.appearance if view.is_up else self.appearance.faded
         match placed.column.drawn:
+            case Drawn.BAR if (still := self._seen.still) is not None:
+                return arrival_bar(view, still, self._scale, placed.width, appearance, background=background)
             case Drawn.BAR:
                 return phase_bar(parts_of(view.summary), self._scale, placed.width, appearance, background)
             case Drawn.TREND:
@@ -335,6 +342,8 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _of_group(self, group: RowGroup, placed: Placed, background: str) -> list[Segment]:
         glyphs, name = self.appearance.glyphs, placed.column.name
+        if placed.column.drawn is Drawn.BAR and self._seen.still is not None:
+            return [self._cell(arrivals(group.views), "dim", placed, background)]
         if placed.column.drawn is Drawn.BAR:
             parts = mean_parts([view.summary for view in group.views])
             return phase_bar(parts, self._scale, placed.width, self.appearance, background)
@@ -450,6 +459,20 @@ class TaskTable(ScrollView, can_focus=True):
             if MARGIN <= x < end:
                 return placed.column.name
         return None
+
+
+def _known_stillness(snapshot: Snapshot) -> Stillness | None:
+    """Return the present time without a step; None while steps are made, or where nobody knows who waits for whom."""
+    still = snapshot.findings.condition.stillness
+    is_known = still is not None and (still.late or any(view.waits_for is not None for view in snapshot.tasks))
+    return still if is_known else None
+
+
+def _longest_bar(snapshot: Snapshot, still: Stillness | None) -> float:
+    """Return the seconds of the longest bar: a wait while no step is made, else a step; 0 without bars."""
+    if still is not None:
+        return max([still.seconds, *(view.waits_for or 0.0 for view in snapshot.tasks)])
+    return max((length_of(view.summary) for view in snapshot.tasks), default=0.0)
 
 
 def _spread(left: str, right: str, width: int) -> str:
