@@ -23,6 +23,7 @@ from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
+from tfscale.console.tui.widgets.table.culprit_pane import CulpritPane
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
 from tfscale.console.tui.widgets.table.row_order import GROUPINGS, USUAL_SORT, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
@@ -63,12 +64,13 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen { background: $background; padding: 0 1; }
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen KeyBar { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
+    ClusterScreen CulpritPane { height: auto; margin: 0 0 1 0; }
     ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen EventPane { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
-    ClusterScreen.short Headline { margin: 0; }
+    ClusterScreen.short Headline, ClusterScreen.short CulpritPane { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
     ClusterScreen.short EventPane { margin: 0; min-height: 4; }
     """
@@ -100,6 +102,7 @@ class ClusterScreen(SnapshotScreen):
     def __init__(self, snapshot: Snapshot | None, appearance: Appearance, view: View | None = None) -> None:
         super().__init__(snapshot, appearance)
         self.table = TaskTable()
+        self.culprits = CulpritPane(self.table.bar_place)
         self.title_line = Title()
         self.legend = Legend()
         view = view or View()
@@ -123,7 +126,8 @@ class ClusterScreen(SnapshotScreen):
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield self.title_line.data_bind(**bound)
-        yield Headline().data_bind(**bound)
+        yield Headline(is_above_culprits=True).data_bind(**bound)
+        yield self.culprits.data_bind(**bound)
         yield Metrics().data_bind(**bound)
         yield self.legend.data_bind(SnapshotScreen.appearance)
         with Vertical(id="tasks"):
@@ -140,6 +144,7 @@ class ClusterScreen(SnapshotScreen):
 
     def on_resize(self) -> None:
         self._make_room()
+        self.culprits.rewrite()
 
     def watch_snapshot(self) -> None:
         self._make_room()
@@ -148,10 +153,11 @@ class ClusterScreen(SnapshotScreen):
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
-        self.set_class(self.size.height - _AROUND < tasks, "short")
+        height = self.size.height - self.culprits.size.height
+        self.set_class(height - _AROUND < tasks, "short")
         # Lines that the rows do not need go to the events, and a filter does not change that.
         rows = max(tasks + 1, self.table.virtual_size.height)
-        self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
+        self.query_one("#tasks").styles.height = rows if rows <= height - _AROUND_ALL else "3fr"
 
     def _show_selection(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""
@@ -249,6 +255,7 @@ class ClusterScreen(SnapshotScreen):
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Choose columns, and return those that fit."""
         self.table.chosen_columns = columns
+        self.culprits.rewrite()
         self._post_view()
         return self.table.columns
 

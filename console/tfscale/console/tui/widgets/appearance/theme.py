@@ -37,6 +37,7 @@ class Glyphs:
     shades: str = " ░▒▓█"
     """Shades of a heat map without colours, from low to high."""
     arrow: str = "→"
+    hatch: str = "▒"
     rising: str = "↑"
     falling: str = "↓"
     opened: str = "▾"
@@ -50,7 +51,7 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*",
     note=".", mark="#", cursor=">", rule="-", eighths="", block="", border="ascii",
-    levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
+    levels="_.-=+*#", shades=" .:+#", arrow="->", hatch="/", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
 
 _PLAIN = str.maketrans({"–": "-", "…": "~", "°": " ", "·": ".", "×": "x", "→": ">"})
@@ -180,6 +181,10 @@ class Appearance:
     def severity(self, name: str) -> str:
         return self.palette.severities.get(name, self.palette.dim)
 
+    def tint(self, severity: str) -> str:
+        """Return the background of what has this severity."""
+        return _blend(self.severity(severity), self.palette.background, 6)
+
     def sign(self, severity: str) -> str:
         """Return the sign that means the same as the severity's colour."""
         return severity_sign(severity, self.glyphs)
@@ -191,10 +196,11 @@ def severity_sign(severity: str, glyphs: Glyphs) -> str:
     return signs.get(severity, glyphs.note)
 
 
-def _blend(colour: str, background: str) -> str:
-    """Mix one third of the colour with two thirds of its background."""
+@cache
+def _blend(colour: str, background: str, parts: int = 3) -> str:
+    """Mix one part of the colour with its background, `parts` parts together."""
     pairs = ((int(colour[at : at + 2], 16), int(background[at : at + 2], 16)) for at in (1, 3, 5))
-    return "#" + "".join(f"{(mine + 2 * theirs) // 3:02x}" for mine, theirs in pairs)
+    return "#" + "".join(f"{(mine + (parts - 1) * theirs) // parts:02x}" for mine, theirs in pairs)
 
 
 def _fade(palette: Palette) -> Palette:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tfscale.console.analysis.findings import is_calm
+from tfscale.console.analysis.findings import is_calm, sentence_key
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.diagnosis import Diagnosis
 
 
 def named_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
@@ -27,6 +28,19 @@ def suspicious_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
     named = named_tasks(snapshot)
     others = (view.task for view in snapshot.tasks if view.task not in named and has_trouble(view))
     return (*named, *others)
+
+
+def named_stragglers(snapshot: Snapshot) -> tuple[Diagnosis, ...]:
+    """Return the stragglers that the sentence names, in their order; none while it is about anything else."""
+    top = snapshot.findings.top
+    if top is None or top.kind != "straggler" or snapshot.command is not None or "phase" not in top.evidence:
+        return ()
+    found = {
+        each.subject: each
+        for each in snapshot.findings.diagnoses
+        if each.end is None and sentence_key(each) == sentence_key(top)
+    }
+    return tuple(found[name] for name in top.together or (top.subject,) if name in found)
 
 
 def next_culprit(snapshot: Snapshot, after: Task | None) -> Task | None:

@@ -22,6 +22,7 @@ from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.arrival_bar import arrival_bar, arrivals
 from tfscale.console.tui.widgets.charts.sparkline import PLAIN, SECONDS, Sparkline, lag_scale, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
+from tfscale.console.tui.widgets.table.culprit_pane import BarPlace
 from tfscale.console.tui.widgets.table.culprits import named_tasks
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_order import USUAL_SORT, Key, Row, RowGroup, RowOrder, TaskRow, arrange
@@ -40,6 +41,8 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
 MARGIN = 3
+_SHORT_BAR = 8
+"""Cells below which two bars cannot be compared."""
 _SECONDS_APART = 2.0
 """Seconds by which the newest frames of two agents may be apart: each sends one a second."""
 _FAR = 1_000_000
@@ -109,10 +112,15 @@ class TaskTable(ScrollView, can_focus=True):
         self._trends: dict[Task, Sparkline] = {}
         """Sparklines of the rows drawn since the newest snapshot, and of their neighbours."""
 
-    @property
-    def scale(self) -> float:
-        """Seconds that a full bar stands for."""
-        return self._scale
+    def bar_place(self) -> BarPlace | None:
+        """Return where the bars of the steps are; None while there is no room for any."""
+        at = MARGIN
+        for placed in self._placed:
+            if placed.column.drawn is Drawn.BAR:
+                is_good = placed.width >= _SHORT_BAR and self._seen.still is None
+                return BarPlace(at, placed.width, self._scale) if is_good else None
+            at += placed.width + 2
+        return None
 
     @property
     def cursor(self) -> Task | None:
