@@ -34,6 +34,8 @@ from tfscale.core.errors import UsageError
 
 _AROUND = 18
 """Lines beside the table's rows, with empty lines between the parts."""
+_LOW = 18
+"""Lines below which the legend goes and one event is shown, so that some rows are seen."""
 _AROUND_ALL = 22
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
@@ -73,6 +75,8 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen.short Headline, ClusterScreen.short CulpritPane { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
     ClusterScreen.short EventPane { margin: 0; min-height: 4; }
+    ClusterScreen.low Legend { display: none; }
+    ClusterScreen.low EventPane { height: 2; min-height: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
@@ -155,6 +159,7 @@ class ClusterScreen(SnapshotScreen):
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
         height = self.size.height - self.culprits.size.height
         self.set_class(height - _AROUND < tasks, "short")
+        self.set_class(self.size.height < _LOW, "low")
         # Lines that the rows do not need go to the events, and a filter does not change that.
         rows = max(tasks + 1, self.table.virtual_size.height)
         self.query_one("#tasks").styles.height = rows if rows <= height - _AROUND_ALL else "3fr"

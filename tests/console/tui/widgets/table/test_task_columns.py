@@ -33,6 +33,15 @@ def test_columns_never_take_more_than_there_is(width: int) -> None:
     assert placed[0].column.name == "task" and placed[-1].column.name == "flag"
 
 
+def test_a_narrow_terminal_keeps_a_flag_that_can_be_read() -> None:
+    longest = {"task": 9, "host": 9, "step": 10}
+    assert [placed.column.name for placed in layout(76, USUAL, longest)] == [
+        "task", "state", "step", "time", "phases", "flag",
+    ]  # fmt: skip
+    narrow = {placed.column.name: placed.width for placed in layout(54, USUAL, longest)}
+    assert list(narrow) == ["task", "state", "phases", "flag"] and narrow["flag"] >= 12
+
+
 def test_a_column_that_was_asked_for_stays_before_the_usual_ones() -> None:
     names = [placement.column.name for placement in layout(115, (*USUAL, "heat"), {"task": 8})]
     assert "heat" in names and "host" not in names

@@ -395,6 +395,9 @@ def usual(views: Sequence[TaskView]) -> tuple[str, ...]:
 _GAP = 2
 _SHORT_BAR = 10
 """Width below which a bar says little; flags are cut before it."""
+_SHORT_FLAGS = 12
+"""Width below which a flag says little: then a number of the task goes, which is often that of all."""
+_LAST_TO_GO = ("time", "step")
 _GOOD_BAR = 20
 _WIDEST_BAR = 72
 _GOOD_FLAGS = 20
@@ -434,4 +437,8 @@ def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> li
     dropping = sorted(can_go, key=lambda column: (column.name in USUAL, column.drop))
     while dropping and sum(good[column.name] + _GAP for column in fitting) - _GAP > width:
         fitting.remove(dropping.pop())
+    least = {**needs, "phases": _SHORT_BAR, "flag": _SHORT_FLAGS}
+    for name in _LAST_TO_GO:
+        if sum(least[column.name] + _GAP for column in fitting) - _GAP > width:
+            fitting = [column for column in fitting if column.name != name]
     return fitting

@@ -146,9 +146,9 @@ class TaskTable(ScrollView, can_focus=True):
     def selected(self) -> tuple[Task, ...]:
         """Marked tasks, else the task under the cursor, or all tasks of the group under it."""
         views = self.snapshot.tasks if self.snapshot else ()
-        marked = tuple(view.task for view in views if view.task in self.marked)
         row = self._under_cursor
-        return marked or (row.tasks if row else ())
+        chosen = self.marked or (row.tasks if row else ())
+        return tuple(view.task for view in views if view.task in chosen)
 
     def watch_snapshot(self) -> None:
         self._arrange()
