@@ -18,6 +18,9 @@ _LEAST_SPAN = 1.5
 PLAIN = -1
 """Colour of cells that are at the foot of the scale."""
 
+_FAINTEST = 3
+"""Index of the first colour in `HEAT` that a thin line on a dark background can have."""
+
 Sparkline = tuple[tuple[str, int], ...]
 """Pieces of a sparkline: text, and the index of its colour in `HEAT`, or PLAIN."""
 Scale = tuple[float, float]
@@ -45,7 +48,7 @@ def sparklines(values: NDArray[np.float32], width: int, scale: Scale, appearance
     share[empty] = 0.0
     glyphs = np.array([*appearance.glyphs.levels, " "])
     levels = _index(share, len(appearance.glyphs.levels))
-    colours = np.where((levels == 0) | appearance.letters, PLAIN, _index(share, len(HEAT)))
+    colours = np.where((levels == 0) | appearance.letters, PLAIN, np.maximum(_index(share, len(HEAT)), _FAINTEST))
     levels[empty] = len(glyphs) - 1
     texts = ["".join(row) for row in glyphs[levels].tolist()]
     return [_pieces(text, row) for text, row in zip(texts, colours.tolist(), strict=True)]

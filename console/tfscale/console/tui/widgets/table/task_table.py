@@ -17,7 +17,7 @@ from textual.strip import Strip
 from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.text_width import fit
-from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
+from tfscale.console.tui.widgets.appearance.theme import HEAT, LIGHT, Appearance, style
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.charts.arrival_bar import arrival_bar, arrivals
 from tfscale.console.tui.widgets.charts.sparkline import PLAIN, SECONDS, Sparkline, lag_scale, sparklines
@@ -336,7 +336,9 @@ class TaskTable(ScrollView, can_focus=True):
             self._look_back(width)
         plain = style(appearance.palette.dim, background)
         pieces = self._trends.get(view.task) or ((" " * width, PLAIN),)
-        return [Segment(text, plain if colour == PLAIN else style(HEAT[colour], HEAT[0])) for text, colour in pieces]
+        # The bright colours of the heat map need a dark ground.
+        ground = HEAT[0] if appearance.palette.background == LIGHT.background else background
+        return [Segment(text, plain if colour == PLAIN else style(HEAT[colour], ground)) for text, colour in pieces]
 
     def _look_back(self, width: int) -> None:
         """Draw the sparklines of the visible tasks: those of all tasks would take longer than all other drawing."""
