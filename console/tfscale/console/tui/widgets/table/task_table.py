@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -14,37 +12,18 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.analysis.condition.stillness import Stillness
-from tfscale.console.engine.model import Snapshot, TaskView
-from tfscale.console.tui.widgets.appearance.text_width import fit
-from tfscale.console.tui.widgets.appearance.theme import HEAT, LIGHT, Appearance, style
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
-from tfscale.console.tui.widgets.charts.arrival_bar import arrival_bar, arrivals
-from tfscale.console.tui.widgets.charts.sparkline import PLAIN, SECONDS, Sparkline, lag_scale, sparklines
-from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
+from tfscale.console.tui.widgets.table.column_layout import layout, longest_texts
 from tfscale.console.tui.widgets.table.culprit_pane import BarPlace
-from tfscale.console.tui.widgets.table.culprits import named_tasks
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
-from tfscale.console.tui.widgets.table.row_order import USUAL_SORT, Key, Row, RowGroup, RowOrder, TaskRow, arrange
-from tfscale.console.tui.widgets.table.task_columns import (
-    USUAL,
-    Drawn,
-    Placed,
-    Scene,
-    column_named,
-    layout,
-    usual,
-    usual_device,
-)
-from tfscale.console.tui.widgets.task_readings import log_names, newest_step
+from tfscale.console.tui.widgets.table.row_drawing import MARGIN, RowDrawing, scene_of
+from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
+from tfscale.console.tui.widgets.table.task_columns import USUAL, usual
+from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
-from tfscale.core.text import step_time
 
-MARGIN = 3
-_SHORT_BAR = 8
-"""Cells below which two bars cannot be compared."""
-_SECONDS_APART = 2.0
-"""Seconds by which the newest frames of two agents may be apart: each sends one a second."""
 _FAR = 1_000_000
 _AT_ONCE = 12
 """Lines redrawn in one go. A key waits for at most these."""
@@ -98,29 +77,16 @@ class TaskTable(ScrollView, can_focus=True):
         self._at: dict[Key, int] = {}
         self._places: dict[Task, int] = {}
         """Places of the tasks in the present order, also of those that a filter hides."""
-        self._placed: list[Placed] = []
-        self._seen = Scene(0.0, Appearance().glyphs)
-        self._scale = 1.0
-        self._longest_bar = 0.0
+        self._drawing = RowDrawing(self._visible_tasks)
         self._drawn: dict[_Appearance, Strip] = {}
         self._earlier: dict[_Appearance, Strip] = {}
         """Lines drawn from the previous snapshot, for the rows below `_until`."""
         self._until = _FAR
         self._drawn_as: tuple[object, ...] = ()
-        self._lags = 0.0, math.inf
-        """Scale of all sparklines."""
-        self._trends: dict[Task, Sparkline] = {}
-        """Sparklines of the rows drawn since the newest snapshot, and of their neighbours."""
 
     def bar_place(self) -> BarPlace | None:
         """Return where the bars of the steps are; None while there is no room for any."""
-        at = MARGIN
-        for placed in self._placed:
-            if placed.column.drawn is Drawn.BAR:
-                is_good = placed.width >= _SHORT_BAR and self._seen.still is None
-                return BarPlace(at, placed.width, self._scale) if is_good else None
-            at += placed.width + 2
-        return None
+        return self._drawing.bar_place()
 
     @property
     def cursor(self) -> Task | None:
@@ -135,7 +101,7 @@ class TaskTable(ScrollView, can_focus=True):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that fit, from left to right."""
-        return tuple(placed.column.name for placed in self._placed)
+        return tuple(placed.column.name for placed in self._drawing.placed)
 
     @property
     def shown_count(self) -> int:
@@ -177,53 +143,31 @@ class TaskTable(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         self._arrange()
 
-    def _scene(self, snapshot: Snapshot) -> Scene:
-        steps = [step for view in snapshot.tasks if (step := newest_step(view)) is not None]
-        scene = Scene(
-            snapshot.at,
-            self.appearance.glyphs,
-            max(steps, default=None),
-            frozenset(named_tasks(snapshot)),
-            1 + _SECONDS_APART * (snapshot.findings.steps_per_second or 0.0),
-            _known_stillness(snapshot),
-        )
-        return replace(scene, device=usual_device(snapshot.tasks, scene)) if "device" in self.columns else scene
-
     def _arrange(self) -> None:
         snapshot = self.snapshot
         if snapshot is None:
             return
-        self._seen = self._scene(snapshot)
+        drawing, order = self._drawing, self.order
+        scene = scene_of(snapshot, self.appearance, with_devices="device" in self.columns)
         before = self._at.get(self._key, 0) if self._key is not None else 0
-        self._rows = arrange(snapshot.tasks, self.row_filter, self.order, self._seen, self._places)
+        self._rows = arrange(snapshot.tasks, self.row_filter, order, scene, self._places)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
         self._places |= {key: index for key, index in self._at.items() if isinstance(key, Task)}
-        self._longest_bar = _longest_bar(snapshot, self._seen.still)
-        self._scale = scale_for(self._longest_bar)
         width = self.size.width
         # The scrollbar covers the last cell.
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
         chosen = usual(snapshot.tasks) if self.chosen_columns == USUAL else self.chosen_columns
-        self._placed = layout(room, chosen, self._longest(snapshot), log_names(snapshot.tasks))
-        self._lags = lag_scale(view.summary.lag for view in snapshot.tasks if view.summary) or self._lags
-        self._trends = {}
+        groups = [row.name for row in self._rows if isinstance(row, RowGroup)] if order.group else None
+        placed = layout(room, chosen, longest_texts(snapshot.tasks, scene, groups), log_names(snapshot.tasks))
+        drawing.begin(snapshot, scene, placed, self.appearance, order)
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
         self._draw()
 
-    def _longest(self, snapshot: Snapshot) -> dict[str, int]:
-        """Return the cells of the longest text in the columns whose width follows it."""
-        names = [len(str(view.task)) for view in snapshot.tasks]
-        if self.order.group:
-            names = [
-                2 + width for width in (*names, *(len(row.name) for row in self._rows if isinstance(row, RowGroup)))
-            ]
-        step = len(column_named("step").heading(self._seen))
-        return {"task": max(names), "host": max(len(view.host) for view in snapshot.tasks), "step": step}
-
     def _draw(self) -> None:
         """Redraw all lines, in portions if only numbers have changed, so that keys are answered in between."""
-        drawn_as = (self.size, self.appearance, self._scale, self._placed, list(self._at))
+        drawing = self._drawing
+        drawn_as = (self.size, self.appearance, drawing.scale, drawing.placed, list(self._at))
         is_same, self._drawn_as = drawn_as == self._drawn_as, drawn_as
         is_late = self._until < _FAR
         self._earlier = ({**self._earlier, **self._drawn} if is_late else self._drawn) if is_same else {}
@@ -266,115 +210,27 @@ class TaskTable(ScrollView, can_focus=True):
     def _under_cursor(self) -> Row | None:
         return self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
 
+    def _visible_tasks(self) -> list[Task]:
+        first = self.scroll_offset.y
+        return [row.key for row in self._rows[first : first + self.size.height] if isinstance(row, TaskRow)]
+
     def _row_at(self, index: int) -> Row | None:
         return self._rows[index] if 0 <= index < len(self._rows) else None
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
-            return Strip(self._headings()).adjust_cell_length(width, style(None, self.appearance.palette.background))
+            return Strip(self._drawing.headings()).adjust_cell_length(
+                width, style(None, self.appearance.palette.background)
+            )
         row = self._row_at(self.scroll_offset.y + y - 1)
         if row is None:
             return Strip.blank(width, style(None, self.appearance.palette.background))
         key = row.key, row.key == self._key, all(task in self.marked for task in row.tasks)
         strip = self._drawn.get(key) or (self._earlier.get(key) if y >= self._until else None)
         if strip is None:
-            strip = self._drawn[key] = self._row(row, width, is_cursor=key[1], is_marked=key[2])
+            strip = self._drawn[key] = self._drawing.row(row, width, is_cursor=key[1], is_marked=key[2])
         return strip
-
-    def _headings(self) -> list[Segment]:
-        palette, glyphs = self.appearance.palette, self.appearance.glyphs
-        faint, strong = style(palette.dim, palette.background), style(palette.text, palette.background, True)
-        segments = [Segment(" " * MARGIN, faint)]
-        for placed in self._placed:
-            name, width = placed.column.name, placed.width
-            is_sorted = name == self.order.sort and (name != USUAL_SORT or self.order.is_reversed)
-            if placed.column.drawn is Drawn.BAR and self._longest_bar and not is_sorted:
-                text = _spread("in the all-reduce" if self._seen.still else "0", step_time(self._scale), width)
-            else:
-                text = placed.column.heading(self._seen)
-                if is_sorted:
-                    arrow = glyphs.rising if self.order.is_reversed else glyphs.falling
-                    text = (text if len(text) < width else name) + arrow
-                text = fit(text, width, right=placed.column.right)
-            segments.append(Segment(text + "  ", strong if is_sorted else faint))
-        return segments
-
-    def _row(self, row: Row, width: int, *, is_cursor: bool, is_marked: bool) -> Strip:
-        palette, glyphs = self.appearance.palette, self.appearance.glyphs
-        background = palette.selected if is_cursor else palette.background
-        blank = style(None, background)
-        edge = f"{glyphs.cursor if is_cursor else ' '}{glyphs.mark if is_marked else ' '} "
-        segments = [Segment(edge, style(palette.parts["transfer"], background))]
-        for placed in self._placed:
-            if isinstance(row, RowGroup):
-                segments += self._of_group(row, placed, background)
-            else:
-                segments += self._of_task(row.view, placed, background)
-            segments.append(Segment("  ", blank))
-        return Strip(segments).adjust_cell_length(width, blank)
-
-    def _of_task(self, view: TaskView, placed: Placed, background: str) -> list[Segment]:
-        appearance = self.appearance if view.is_up else self.appearance.faded
-        match placed.column.drawn:
-            case Drawn.BAR if (still := self._seen.still) is not None:
-                return arrival_bar(view, still, self._scale, placed.width, appearance, background=background)
-            case Drawn.BAR:
-                return phase_bar(parts_of(view.summary), self._scale, placed.width, appearance, background)
-            case Drawn.TREND:
-                return self._trend(view, placed.width, appearance, background)
-        text, tone = placed.column.cell(view, self._seen)
-        is_named = placed.column.name == "task"
-        if is_named and self.order.group:
-            text = f"  {text}"
-        if view.is_stale and tone in ("text", "dim") and not is_named:
-            tone = "dim"
-        return [self._cell(text, tone, placed, background, is_bold=is_named)]
-
-    def _trend(self, view: TaskView, width: int, appearance: Appearance, background: str) -> list[Segment]:
-        if view.task not in self._trends:
-            self._look_back(width)
-        plain = style(appearance.palette.dim, background)
-        pieces = self._trends.get(view.task) or ((" " * width, PLAIN),)
-        # The bright colours of the heat map need a dark ground.
-        ground = HEAT[0] if appearance.palette.background == LIGHT.background else background
-        return [Segment(text, plain if colour == PLAIN else style(HEAT[colour], ground)) for text, colour in pieces]
-
-    def _look_back(self, width: int) -> None:
-        """Draw the sparklines of the visible tasks: those of all tasks would take longer than all other drawing."""
-        if self.snapshot is not None and (history := self.snapshot.history) is not None:
-            first = self.scroll_offset.y
-            rows = self._rows[first : first + self.size.height]
-            tasks = [row.key for row in rows if isinstance(row, TaskRow)]
-            values = history.lags(self.snapshot.at, SECONDS, tasks)
-            drawn = sparklines(values, width, self._lags, self.appearance)
-            self._trends = dict(zip(tasks, drawn, strict=True))
-
-    def _of_group(self, group: RowGroup, placed: Placed, background: str) -> list[Segment]:
-        glyphs, name = self.appearance.glyphs, placed.column.name
-        if placed.column.drawn is Drawn.BAR and self._seen.still is not None:
-            return [self._cell(arrivals(group.views), "dim", placed, background)]
-        if placed.column.drawn is Drawn.BAR:
-            parts = mean_parts([view.summary for view in group.views])
-            return phase_bar(parts, self._scale, placed.width, self.appearance, background)
-        if name == "task":
-            sign = glyphs.opened if group.is_open else glyphs.closed
-            return [self._cell(f"{sign} {group.name}", "text", placed, background, is_bold=True)]
-        if name == "state":
-            up = sum(view.is_up for view in group.views)
-            tone = "good" if up == len(group.views) else "warning"
-            return [self._cell(f"{up}/{len(group.views)} up", tone, placed, background)]
-        if name == "flag":
-            worst = max(group.views, key=lambda view: placed.column.sorted_by(view, self._seen) or 0)
-            return [self._cell(*placed.column.cell(worst, self._seen), placed, background)]
-        text, tone = placed.column.of_group(group.views, self._seen)
-        return [self._cell(text, tone, placed, background)]
-
-    def _cell(self, text: str, tone: str, placed: Placed, background: str, *, is_bold: bool = False) -> Segment:
-        palette = self.appearance.palette
-        colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.appearance.severity(tone)
-        drawn = style(colour, background, is_bold or None)
-        return Segment(self.appearance.spell(fit(text, placed.width, right=placed.column.right)), drawn)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """Disable closing and opening while there are no groups."""
@@ -464,26 +320,8 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _column_at(self, x: int) -> str | None:
         end = MARGIN
-        for placed in self._placed:
+        for placed in self._drawing.placed:
             end += placed.width + 2
             if MARGIN <= x < end:
                 return placed.column.name
         return None
-
-
-def _known_stillness(snapshot: Snapshot) -> Stillness | None:
-    """Return the present time without a step; None while steps are made, or where nobody knows who waits for whom."""
-    still = snapshot.findings.condition.stillness
-    is_known = still is not None and (still.late or any(view.waits_for is not None for view in snapshot.tasks))
-    return still if is_known else None
-
-
-def _longest_bar(snapshot: Snapshot, still: Stillness | None) -> float:
-    """Return the seconds of the longest bar: a wait while no step is made, else a step; 0 without bars."""
-    if still is not None:
-        return max([still.seconds, *(view.waits_for or 0.0 for view in snapshot.tasks)])
-    return max((length_of(view.summary) for view in snapshot.tasks), default=0.0)
-
-
-def _spread(left: str, right: str, width: int) -> str:
-    return left + right.rjust(width - len(left)) if len(left) + len(right) < width else right.rjust(width)
