@@ -201,13 +201,13 @@ async def test_only_rows_in_view_are_drawn_and_a_key_draws_two(monkeypatch: pyte
         await pilot.press("p")
         await until(lambda: table._until >= table.size.height, pilot.pause)
         drawn: list[object] = []
-        draw = table._row
+        draw = table._drawing.row
 
         def counted(*args: Any, **options: Any) -> Any:
             drawn.append(args[0])
             return draw(*args, **options)
 
-        monkeypatch.setattr(table, "_row", counted)
+        monkeypatch.setattr(table._drawing, "row", counted)
         await pilot.press("j")
         await pilot.pause()
         assert len(drawn) == 2

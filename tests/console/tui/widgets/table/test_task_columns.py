@@ -8,6 +8,7 @@ import fakes
 import pytest
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
+from tfscale.console.tui.widgets.table.column_layout import layout
 from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
 from tfscale.console.tui.widgets.table.task_columns import (
@@ -15,7 +16,6 @@ from tfscale.console.tui.widgets.table.task_columns import (
     Scene,
     column_named,
     columns_with,
-    layout,
     usual,
     usual_device,
 )

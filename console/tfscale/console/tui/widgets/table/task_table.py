@@ -220,9 +220,8 @@ class TaskTable(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
-            return Strip(self._drawing.headings()).adjust_cell_length(
-                width, style(None, self.appearance.palette.background)
-            )
+            blank = style(None, self.appearance.palette.background)
+            return Strip(self._drawing.headings()).adjust_cell_length(width, blank)
         row = self._row_at(self.scroll_offset.y + y - 1)
         if row is None:
             return Strip.blank(width, style(None, self.appearance.palette.background))
