@@ -18,7 +18,6 @@ from tfscale.console.tui.widgets.appearance.theme import PARTS, Appearance, styl
 from tfscale.console.tui.widgets.base_widgets import CulpritWanted, SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.table.culprits import named_stragglers
-from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import listing, step_time, times
 
@@ -137,15 +136,11 @@ class _Comparison:
 
     def _parts(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return the seconds by part of the straggler and of the others' median."""
-        subject, owner = self.straggler.subject, subject_owner(self.straggler.subject)
-        views = {str(view.task): view for view in self.snapshot.tasks}
-        summaries = self.snapshot.findings.subjects
-        mine = summaries.get(subject) or (views[owner].summary if owner in views else None)
-        alike = [name for name in summaries if name != subject and ("/" in name) == ("/" in subject)]
-        peers = [parts_of(summaries[name]) for name in alike]
-        sample = [parts for parts in peers[:: -(-len(peers) // _MOST_PEERS) or 1] if parts]
+        subject, summaries = self.straggler.subject, self.snapshot.findings.subjects
+        peers = [name for name in summaries if name != subject and ("/" in name) == ("/" in subject)]
+        sample = [parts_of(summaries[name]) for name in peers[:: -(-len(peers) // _MOST_PEERS) or 1]]
         known = {part: [parts[part] for parts in sample if part in parts] for part in PARTS}
-        return parts_of(mine), {part: median(values) for part, values in known.items() if values}
+        return parts_of(summaries.get(subject)), {part: median(values) for part, values in known.items() if values}
 
     def _add_bar(
         self, text: Text, place: BarPlace, parts: dict[str, float], beyond: tuple[str, float] | None = None

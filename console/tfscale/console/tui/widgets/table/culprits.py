@@ -5,22 +5,20 @@ from __future__ import annotations
 from tfscale.console.analysis.findings import is_calm, sentence_key
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
-from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task import Task, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 
 
 def named_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
     """Return the tasks that the sentence blames, in the order of the cluster; none where it blames nobody."""
     top, still = snapshot.findings.top, snapshot.findings.condition.stillness
-    names: set[str] = set()
-    if top is not None:
-        # A replica is named after its task: `worker:1/GPU:0`.
-        names = {subject.partition("/")[0] for subject in (top.subject, *top.together)}
+    subjects = [] if top is None else [top.subject, *top.together]
     if still is not None and not (still.is_expected or still.is_ending):
-        names |= set(still.late)
-    if not names:
+        subjects += still.late
+    if not subjects:
         return tuple(view.task for view in snapshot.tasks if _is_cut_off(view))
-    return tuple(view.task for view in snapshot.tasks if str(view.task) in names)
+    tasks = set(map(subject_task, subjects))
+    return tuple(view.task for view in snapshot.tasks if has_trouble(view) and view.task in tasks)
 
 
 def suspicious_tasks(snapshot: Snapshot) -> tuple[Task, ...]:
@@ -51,7 +49,9 @@ def next_culprit(snapshot: Snapshot, after: Task | None) -> Task | None:
 
 def has_trouble(view: TaskView) -> bool:
     """Decide whether a task has a flag that is no mere news."""
-    return view.awaited is not None or _is_cut_off(view) or any(not is_calm(each) for each in view.diagnoses)
+    if view.link.state is not LinkState.UP and _is_cut_off(view):
+        return True
+    return view.awaited is not None or (bool(view.diagnoses) and not all(map(is_calm, view.diagnoses)))
 
 
 def _is_cut_off(view: TaskView) -> bool:

@@ -89,6 +89,11 @@ def arrange(
     return rows
 
 
+def is_by_number(order: RowOrder) -> bool:
+    """Decide whether rows may be sorted by a number that trembles."""
+    return order.sort != "task" and column_named(order.sort).rank is None
+
+
 def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene, before: Mapping[Task, int]) -> list[TaskView]:
     """Sort numbers from the largest and words from A, unknown values last. Equal rows keep the order of the cluster.
 
@@ -101,7 +106,7 @@ def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene, before: M
     known: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
     from_top = bool(known) and not isinstance(known[0][0], str)
     known.sort(key=lambda pair: pair[0], reverse=from_top != order.is_reversed)
-    if before and from_top and column.rank is None:
+    if before and from_top and is_by_number(order):
         known.sort(key=lambda pair: before.get(pair[1].task, len(before)))
         _move_clearly(known, is_rising=order.is_reversed)
     return [*(view for _, view in known), *(view for value, view in valued if value is None)]

@@ -286,7 +286,9 @@ def _flag_rank(view: TaskView, scene: Scene) -> int:
 
     Neither severity nor ratio counts: both tremble, and rows would change places.
     """
-    return 2 if view.task in scene.named else 1 if has_trouble(view) else 0
+    if not has_trouble(view):
+        return 0
+    return 2 if view.task in scene.named else 1
 
 
 def _nothing(_view: TaskView, _scene: Scene) -> Cell:

@@ -19,7 +19,7 @@ from tfscale.console.tui.widgets.table.column_layout import layout, longest_text
 from tfscale.console.tui.widgets.table.culprit_pane import BarPlace
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_drawing import MARGIN, RowDrawing, scene_of
-from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
+from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange, is_by_number
 from tfscale.console.tui.widgets.table.task_columns import USUAL, usual
 from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
@@ -152,7 +152,8 @@ class TaskTable(ScrollView, can_focus=True):
         before = self._at.get(self._key, 0) if self._key is not None else 0
         self._rows = arrange(snapshot.tasks, self.row_filter, order, scene, self._places)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
-        self._places |= {key: index for key, index in self._at.items() if isinstance(key, Task)}
+        if is_by_number(order):
+            self._places |= {key: index for key, index in self._at.items() if isinstance(key, Task)}
         width = self.size.width
         # The scrollbar covers the last cell.
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
