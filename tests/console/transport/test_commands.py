@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import replace
-
 import pytest
 from fake_agent import FakeCluster
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
-from tfscale.core.cluster import security
-from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.task_status import Stage
 
@@ -49,43 +42,6 @@ async def test_a_lead_that_is_down_is_one_clear_line() -> None:
             async for _ in AgentCommands(channels).order("restart", [SECOND]):
                 pass
         await channels.close()
-
-
-async def test_an_order_ends_where_the_connection_is_cut_and_says_that_it_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    at_once = (("grpc.keepalive_time_ms", 500), ("grpc.keepalive_timeout_ms", 500))
-    monkeypatch.setattr(security, "_KEEPALIVE", at_once)
-    async with FakeCluster(2) as cluster, cut_link(cluster.spec.agents[FIRST]) as (address, cut):
-        cluster.restart_pause = 60.0
-        channels = Channels(replace(cluster.spec, agents={**cluster.spec.agents, FIRST: address}))
-        with pytest.raises(CommandError, match=r"the restart has begun, and goes on .* does not answer; is tfscale-"):
-            async with asyncio.timeout(10):
-                async for _ in AgentCommands(channels).order("restart", [SECOND]):
-                    cut.set()
-        await channels.close()
-
-
-@contextlib.asynccontextmanager
-async def cut_link(agent: Address) -> AsyncIterator[tuple[Address, asyncio.Event]]:
-    """Yield an address that leads to an agent's, and an event after which nothing passes, and nobody is told."""
-    cut, writers = asyncio.Event(), []
-
-    async def passes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        while data := await reader.read(65536):
-            if not cut.is_set():
-                writer.write(data)
-
-    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to_agent, from_agent = await asyncio.open_connection(agent.host, agent.port)
-        await asyncio.gather(passes(reader, from_agent), passes(to_agent, writer))
-
-    async with await asyncio.start_server(meet, "127.0.0.1") as server:
-        yield Address(*server.sockets[0].getsockname()), cut
-        for writer in writers:
-            writer.close()
-            await writer.wait_closed()
 
 
 async def test_a_stack_comes_from_the_tasks_own_agent() -> None:
