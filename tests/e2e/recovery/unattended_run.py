@@ -130,9 +130,8 @@ class UnattendedRun:
         flags = ["--cluster", self.folder / "cluster.toml", *place, "--state-dir", self.home(seat), *self.flags]
         program = [*net_hosts.inside(host), sys.executable, "-m", "tfscale.agent.cli"]
         with self._log(seat) as log:
-            return subprocess.Popen(
-                [*program, *before, *flags, *words], env=os.environ | VARIABLES | self._own(seat), stderr=log
-            )
+            environment = os.environ | VARIABLES | self._own(seat)
+            return subprocess.Popen([*program, *before, *flags, *words], env=environment, stdout=log, stderr=log)
 
     def _own(self, name: str) -> dict[str, str]:
         return {
