@@ -24,7 +24,8 @@ most_backoff = "4s"
 replace_after = "5s"
 period = "5min"
 max_restarts = 1000
-without_progress = 1000"""
+without_progress = 1000
+cordon_after = 2"""
 _ENDING = "0.5"
 """Seconds that a task takes to end."""
 _SERVICE_PAUSE = 1.0
