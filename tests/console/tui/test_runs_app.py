@@ -25,7 +25,7 @@ W0, W1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 
 
 def agent_of(run: str, address: str) -> LocalAgent:
-    return LocalAgent(run, "worker:0", address, 1, time.time() - 90, "/", ("python", "train.py"), fingerprint=run)
+    return LocalAgent(run, "worker:0", address, 1, time.time() - 2400, "/", ("python", "train.py"), fingerprint=run)
 
 
 def texts(app: RunsApp) -> list[str]:
@@ -49,7 +49,7 @@ async def test_each_run_has_its_own_headline_and_one_that_ends_leaves_the_list()
             assert app.query_one(OptionList).highlighted == 1
             digits, letters, gone = texts(app)
             assert digits.startswith("● digits   2/2 up   ") and letters.startswith("✖ letters   2/2 up   ")
-            assert "agent up for 9" in digits and gone.splitlines()[1].startswith("  --agent 127.0.0.1:1: ")
+            assert "agent up for 40 min" in digits and gone.splitlines()[1].startswith("  --agent 127.0.0.1:1: ")
             del agents[0]
             await until(lambda: len(texts(app)) == 2)
             await pilot.press("k", "enter")
