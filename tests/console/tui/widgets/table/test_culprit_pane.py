@@ -54,7 +54,7 @@ async def test_the_bar_of_a_culprit_stands_above_the_others_median_with_the_diff
 
 async def test_a_low_or_narrow_screen_has_one_line_for_the_culprit_and_rows_below_it() -> None:
     _, _, pane, table = await shown("slow", (60, 15))
-    assert len(pane) == 1 and "worker:1  compute +" in pane[0]
+    assert len(pane) == 1 and "worker:1  compute 1.4x" in pane[0] and "▒" in pane[0]
     assert "1.4x compute" in table[1] and len([row for row in table[1:] if "worker:" in row]) >= 3
 
 

@@ -46,7 +46,9 @@ def test_what_trembles_keeps_its_place() -> None:
 
 def test_whoever_is_blamed_comes_first_then_others_with_trouble_each_by_name() -> None:
     blamed = replace(SCENE, named=frozenset({fakes.worker(7)}))
-    rows = arrange(fakes.views(), FilterQuery(), RowOrder(), blamed, {fakes.worker(11): 0})
+    views = fakes.views()
+    views[7] = replace(views[7], diagnoses=views[1].diagnoses)
+    rows = arrange(views, FilterQuery(), RowOrder(), blamed, {fakes.worker(11): 0})
     assert [task.index for row in rows for task in row.tasks][:5] == [7, 1, 0, 2, 3]
 
 
