@@ -74,7 +74,7 @@ def test_a_simulated_cluster_looks_as_before(snap_compare: Any, case: str, size:
 def test_task_looks_as_before(snap_compare: Any) -> None:
     async def open_task(pilot: Any) -> None:
         await settled(pilot)
-        await pilot.press("j", "enter")
+        await pilot.press("enter")
         await still(pilot)
 
     assert snap_compare(build(), terminal_size=(120, 40), run_before=open_task)
@@ -83,7 +83,7 @@ def test_task_looks_as_before(snap_compare: Any) -> None:
 def test_confirmation_looks_as_before(snap_compare: Any) -> None:
     async def ask(pilot: Any) -> None:
         await settled(pilot)
-        await pilot.press("j", "r")
+        await pilot.press("r")
         await pilot.pause()
 
     assert snap_compare(build(), terminal_size=(80, 24), run_before=ask)
@@ -297,7 +297,7 @@ async def test_log_follows_pauses_and_comes_back() -> None:
 def test_stack_looks_as_before(snap_compare: Any) -> None:
     async def ask(pilot: Any) -> None:
         await settled(pilot)
-        await pilot.press("j", "enter")
+        await pilot.press("enter")
         await still(pilot)
         await pilot.press("b")
         await still(pilot)
