@@ -132,8 +132,8 @@ class ConsoleApp(App[Leaving]):
         # Without colours, and with 16 colours, of which some parts would share one, bars are made of letters.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self.set_class(ascii, "-ascii")
-        self.set_class(read_only, "-read-only")
-        self.set_class(is_of_list, "-of-list")
+        self.set_class(read_only or self._remote is not None, "-read-only")
+        self.set_class(bool(commands.why_no_order()), "-observer")
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
@@ -274,7 +274,7 @@ class ConsoleApp(App[Leaving]):
             return self._is_of_list
         if action == "order":
             offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
-            return not self._is_read_only and offers
+            return not self._is_read_only and self._remote is None and offers
         return super().check_action(action, parameters)
 
     def action_runs(self) -> None:

@@ -331,7 +331,7 @@ async def test_the_palette_does_what_keys_do_and_finds_tasks_sorts_and_themes() 
         await choose(pilot, "sort by lag")
         assert app.cluster.table.order.sort == "lag"
         await choose(pilot, "restart")
-        assert "Restart 40 tasks?" in texts(app)
+        assert "Restart all 40 workers?" in texts(app)
 
 
 async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None:

@@ -11,10 +11,13 @@ from textual.screen import Screen
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
+from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 
 ACTING = frozenset("rxSPb")
 """Keys of the actions that reach into tasks."""
+ORDERING = ACTING - {ORDERS["stack"].key}
+"""Keys of those that an observer may not do."""
 _UNTIL_GONE = 0.3
 """Seconds after which Textual no longer refers to a closed screen."""
 
@@ -68,9 +71,7 @@ class SnapshotScreen(Screen[None]):
         self.app.set_timer(_UNTIL_GONE, gc.collect)
 
     def on_mount(self) -> None:
-        if self.app.has_class("-of-list"):
+        is_observed = self.app.has_class("-observer")
+        if refused := ACTING if self.app.has_class("-read-only") else ORDERING if is_observed else frozenset():
             for line in self.query(KeyBar):
-                line.keys = (*line.keys[:1], ("w", "runs"), *line.keys[1:])
-        if self.app.has_class("-read-only"):
-            for line in self.query(KeyBar):
-                line.keys = tuple(pair for pair in line.keys if not ACTING & set(pair[0].split()))
+                line.keys = tuple(pair for pair in line.keys if not refused & set(pair[0].split()))
