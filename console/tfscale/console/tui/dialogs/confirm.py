@@ -65,7 +65,8 @@ def wording(question: Question, appearance: Appearance) -> Text:
     """Return the question, the tasks that it is about, and its price."""
     palette = appearance.palette
     left_out = f" without {question.without}" if question.without else ""
-    text = Text(f"{question.verb.capitalize()} {_tasks(question)}{left_out}?\n", style="bold")
+    text = Text()
+    text.append(f"{question.verb.capitalize()} {_tasks(question)}{left_out}?\n", style="bold")
     for sentence in filter(None, (_scope(question), _price(question))):
         text.append(f"\n{sentence}", style=palette.text)
     return text

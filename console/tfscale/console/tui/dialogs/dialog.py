@@ -32,6 +32,8 @@ class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
     Dialog.ascii > .frame { border: ascii $secondary; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "app.quit", "quit", show=False)]
+
     def __init__(self, appearance: Appearance) -> None:
         super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._look = appearance

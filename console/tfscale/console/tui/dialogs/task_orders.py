@@ -52,10 +52,12 @@ class Orders:
             return snapshot is not None and bool(snapshot.cordoned)
         return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))
 
-    def ask(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
-        """Ask the operator the questions of an order, and send it; `tasks` are the chosen tasks."""
+    def ask(
+        self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance, host: str = ""
+    ) -> None:
+        """Ask the operator the questions of an order, and send it; `tasks` and `host` are chosen."""
         if order.is_carried:
-            self._ask_argument(order, tasks, snapshot, appearance)
+            self._ask_argument(order, tasks, snapshot, appearance, host)
         elif order.name == "profile":
             self._ask_profile(tasks, snapshot, appearance)
         elif order.name == "stack":
@@ -106,13 +108,16 @@ class Orders:
         )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
-    def _ask_argument(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+    def _ask_argument(
+        self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance, host: str
+    ) -> None:
         """Send an order to each of these tasks, or to the lead about a host, with the argument that is entered."""
         of_host = order.subject is Subject.HOST
         asked: Sequence[Task | None] = [None] if of_host else tasks
         lines = [f"{host}: {why}" for host, why in snapshot.cordoned.items()] if of_host else [*map(str, tasks)]
         question = "\n".join([order.question, "", *(f"  {line}" for line in lines), ""])
-        usual = next(iter(snapshot.cordoned), "") if of_host else order.usual
+        cordoned = host if host in snapshot.cordoned else next(iter(snapshot.cordoned), "")
+        usual = cordoned if of_host else order.usual
 
         def answered(argument: str | None) -> None:
             if argument and argument.strip():
