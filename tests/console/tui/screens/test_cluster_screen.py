@@ -19,9 +19,9 @@ from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from tfscale.core.records.training import Training
 from waiting import settled, until
@@ -43,17 +43,17 @@ def status(app: ConsoleApp) -> str:
     return app.cluster.legend.status
 
 
-async def test_s_sorts_by_who_needs_a_look_first_then_by_every_column() -> None:
+async def test_s_offers_who_needs_a_look_first_then_every_column() -> None:
     app = build()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         seen = [""]
         while seen[-1] != "flag":
-            await pilot.press("s")
+            await pilot.press("s", "enter")
             seen.append(app.cluster.table.order.sort)
         assert seen[1:3] == ["lag", "task"] and "step" in seen and "time" in seen
         assert "worker:1 " in rows(app)[0] and app.cluster.table.cursor == fakes.worker(1)
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         assert status(app) == "sorted by lag"
 
 
@@ -79,7 +79,7 @@ async def test_the_cursor_stays_in_view_wherever_its_row_goes(size: tuple[int, i
         await settled(pilot)
         table, snapshot = app.cluster.table, app.cluster.snapshot
         assert snapshot is not None
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         for task in (fakes.worker(1), fakes.worker(63)):
             table.go_to(task)
             for lag in (None, 9.0, 1e-6):
@@ -101,7 +101,7 @@ async def test_i_turns_the_order_around() -> None:
         await settled(pilot)
         await pilot.press("i")
         assert "worker:1 " in rows(app)[11] and "flag↑" in app.cluster.table.render_line(0).text
-        await pilot.press("i", "s", "s", "i")
+        await pilot.press("i", "s", "enter", "s", "enter", "i")
         assert "worker:11" in rows(app)[0] and "task↑" in app.cluster.table.render_line(0).text
 
 
@@ -178,7 +178,7 @@ async def test_moving_keys_move_by_a_row_a_page_and_to_the_ends() -> None:
             assert table.cursor is not None
             return table.cursor.index
 
-        await pilot.press("s", "s", "j", "down", "k", "up", "j")
+        await pilot.press("s", "enter", "s", "enter", "j", "down", "k", "up", "j")
         assert at() == 1
         await pilot.press("pagedown")
         assert at() == 1 + table.size.height - 2
@@ -300,7 +300,7 @@ async def test_what_cannot_be_remembered_is_said() -> None:
     app = build(view_file=ViewFile(Path("/proc/nowhere/console.json")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         await pilot.pause()
         assert app.cluster.table.order.sort == "lag"
         assert any("could not be saved" in notification.message for notification in app._notifications)

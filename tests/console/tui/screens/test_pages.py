@@ -21,7 +21,7 @@ from tfscale.console.tui.screens.task_screen import TaskScreen
 from waiting import settled, still, until
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
-TO_WORKER_1 = ("s", "s", "j")
+TO_WORKER_1 = ("s", "enter", "s", "enter", "j")
 """Keys that lead to the second task in the order of their names, whoever is to blame."""
 PAGES = {
     "task": (*TO_WORKER_1, "enter"),

@@ -20,7 +20,7 @@ from tfscale.console.tui.widgets.table.culprit_pane import BarPlace
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.row_drawing import MARGIN, RowDrawing, scene_of
 from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange, is_by_number
-from tfscale.console.tui.widgets.table.task_columns import USUAL, usual
+from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, usual
 from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
 
@@ -263,6 +263,15 @@ class TaskTable(ScrollView, can_focus=True):
         """Return the task of the row `by` rows below, around the end; the task itself where it is not shown."""
         tasks = [row.key for row in self._rows if isinstance(row, TaskRow)]
         return tasks[(tasks.index(task) + by) % len(tasks)] if task in tasks else task
+
+    def row_as_text(self, task: Task) -> str:
+        """Return the texts of a task's row, without bars."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return str(task)
+        columns = [placed.column for placed in self._drawing.placed if placed.column.drawn is Drawn.TEXT]
+        view, scene = snapshot.view(task), self._drawing.scene
+        return "  ".join(filter(None, [column.cell(view, scene)[0].strip() for column in columns]))
 
     def action_mark(self) -> None:
         row = self._under_cursor
