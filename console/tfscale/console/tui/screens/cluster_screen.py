@@ -171,7 +171,8 @@ class ClusterScreen(SnapshotScreen):
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
-        height = self.size.height - self.culprits.size.height
+        pinned = self.culprits.size.height
+        height = self.size.height - (pinned + 1 if pinned else 0)
         self.set_class(height - _AROUND < tasks, "short")
         self.set_class(self.size.height < _LOW, "low")
         # Lines that the rows do not need go to the events, and a filter does not change that.
