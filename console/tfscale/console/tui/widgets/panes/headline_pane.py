@@ -45,9 +45,10 @@ class Headline(SnapshotLines):
         self._is_above_culprits = is_above_culprits
 
     def lines(self, width: int) -> list[Text]:
-        if self._is_above_culprits and self.snapshot is not None and len(named_stragglers(self.snapshot)) > 1:
-            return _joint_lines(self.snapshot, self.appearance, width)
-        return headline_lines(self.snapshot, self.appearance, width)
+        snapshot = self.snapshot
+        if self._is_above_culprits and snapshot is not None and _names_several(snapshot):
+            return _joint_lines(snapshot, self.appearance, width)
+        return headline_lines(snapshot, self.appearance, width)
 
     def on_click(self) -> None:
         self.post_message(CulpritWanted())
@@ -70,6 +71,10 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
         lines.append(arrow.append(wrapped[0], style=appearance.palette.text))
         lines += [Text(f"  {line}", style=appearance.palette.text, no_wrap=True) for line in wrapped[1:]]
     return lines
+
+
+def _names_several(snapshot: Snapshot) -> bool:
+    return _beside_findings(snapshot) is None and len(named_stragglers(snapshot)) > 1
 
 
 def _joint_lines(snapshot: Snapshot, appearance: Appearance, width: int) -> list[Text]:
