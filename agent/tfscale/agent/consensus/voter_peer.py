@@ -28,6 +28,8 @@ class VoterPeer:
     def __init__(self, address: Address, to: TaskIdentity, electorate: str, opener: ChannelOpener) -> None:
         self._to, self._electorate = to, electorate
         self._channel = RenewedChannel(opener, address)
+        self._why_none = ""
+        """Reason for which the agent has no voter, once it has told its version: the next answer comes at once."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the voter's answer, Silence with the reason where there is none."""
@@ -35,7 +37,8 @@ class VoterPeer:
             return answer_of(await self._send(request_of(question, self._to, self._electorate)))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                return Silence(await self._why_no_voter())
+                self._why_none = self._why_none or await self._why_no_voter()
+                return Silence(self._why_none)
             return NO_ANSWER if error.code() in _GONE else Silence(error.details() or error.code().name)
         except WireError as error:
             return Silence(str(error))
