@@ -166,6 +166,8 @@ class ClusterScreen(SnapshotScreen):
 
     def watch_snapshot(self) -> None:
         self._make_room()
+        # Once the culprits have their lines: a snapshot later rows would be missing for a second.
+        self.call_after_refresh(self._make_room)
         self._show_selection()
 
     def _make_room(self) -> None:
