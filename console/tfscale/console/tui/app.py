@@ -433,6 +433,8 @@ class ConsoleApp(App[Leaving]):
         culprit = next_culprit(self._shown, here) if self._shown is not None else None
         if culprit is None:
             self.notify("no task is to blame at present")
+        elif culprit == here:
+            self.notify(f"no task but {here} is to blame")
         elif is_page:
             self._turn_to(culprit)
         else:
