@@ -433,7 +433,7 @@ class ConsoleApp(App[Leaving]):
         culprit = next_culprit(self._shown, here) if self._shown is not None else None
         if culprit is None:
             self.notify("no task is to blame at present")
-        elif culprit == here:
+        elif culprit == here and (is_page or self.screen is self.cluster):
             self.notify(f"no task but {here} is to blame")
         elif is_page:
             self._turn_to(culprit)
