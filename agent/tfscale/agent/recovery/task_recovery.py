@@ -116,8 +116,6 @@ class TaskRecovery:
         is_lost = reports.probe is not None and reports.probe.state is ProbeState.DISABLED
         self._still = still if is_running and not is_lost else None  # without a probe nobody knows of steps
         self._reporter.look()
-        if self._may_restart:
-            self._acting.look()
 
     async def close(self) -> None:
         self._is_on = False
@@ -142,6 +140,7 @@ class TaskRecovery:
         """Return the failure or the hang of the task, None without one.
 
         Where a command has followed it, that is its affair, and a failure only where it did not start the task again.
+        Where the own command has not started another task, that is reported.
         """
         status, commanded = self._supervisor.status, self._journal.entry.commanded
         if not self._is_on:
@@ -153,7 +152,7 @@ class TaskRecovery:
         report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
         if status.state is TaskState.RUNNING and self._still is not None:
             return replace(report, still=self._still, is_inside=self._reports.is_waiting)
-        return report if self._has_failed(status) else None
+        return report if self._has_failed(status) else self._acting.overdue_start() if self._may_restart else None
 
     def _has_failed(self, status: TaskStatus) -> bool:
         """Decide whether the end of the task is a failure that its policy, or the first failed task's, may restart."""
@@ -169,7 +168,7 @@ class TaskRecovery:
         return end.code != 0 or self._policy.of(self._task.role) is RestartPolicy.ALWAYS
 
     def _on_verdict(self, report: FailureReport, verdict: Verdict) -> None:
-        if report.still is not None:
+        if report.still is not None or report.task != str(self._task):
             return
         self.gave_up = verdict.gave_up
         at = None if verdict.seconds is None else time.time() + verdict.seconds
