@@ -122,7 +122,7 @@ async def test_what_was_ended_is_known_until_it_is_started(cluster: Cluster) -> 
         return dict(newest.ended)
 
     await agreement.agree(intent(2, "stop"), home, home, None)
-    await agreement.agree(intent(2, "uncordon"), replace(home, revision=1), home, None)
+    await agreement.agree(Intent("uncordon", (), 2, False, "test"), replace(home, revision=1), home, None)
     assert await ended() == dict.fromkeys(intent(2).tasks, 2)
     with pytest.raises(TasksEnded, match="a stop in generation 2 has ended them"):
         await agreement.agree(intent(3), home, replace(home, revision=1), 1)
