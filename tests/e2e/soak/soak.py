@@ -31,15 +31,18 @@ def soak(folder: Path, seconds: float, seed: int, say: Callable[[str], None]) ->
         tell("begin")
         faults, samples = _mended(cluster, tell), [_sample(cluster)]
         number = 0
-        while not faults and (passed := time.monotonic() - began) < seconds - IN_TIME / 2:
+        while (passed := time.monotonic() - began) < seconds - IN_TIME / 2:
             number += 1
             _do_round(cluster, seed, number, tell)
-            faults += _mended(cluster, tell)
+            found = [fault for fault in _mended(cluster, tell) if fault not in faults]
+            for fault in found:
+                tell(f"    {fault}")
+            faults += found
             samples = [*(samples if passed > _BEGIN * seconds else []), _sample(cluster)]
         steady = [f"agent of {steady_seat(seed, cluster.seats)}", "console that records"]
         for line in table(samples, steady):
             say(line)
-        faults += [fault for name in samples[0] for fault in grown(name, samples[0][name], samples[-1][name])]
+        faults += grown(samples[0], samples[-1])
         faults += _ended(cluster)
     say(f"{number} rounds with seed {seed}, {time.monotonic() - began:.0f} s, {len(faults)} faults")
     return faults
@@ -90,7 +93,8 @@ def _wrong(cluster: SoakedCluster) -> Iterator[str]:
 
 
 def _sample(cluster: SoakedCluster) -> dict[str, Taken]:
-    return {name: taken(pid) for name, pid in cluster.processes().items()}
+    """Return what all take; nobody is in it whose process has ended a moment ago."""
+    return {name: found for name, pid in cluster.processes().items() if (found := taken(pid)) is not None}
 
 
 def _ended(cluster: SoakedCluster) -> list[str]:

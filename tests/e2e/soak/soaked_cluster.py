@@ -153,12 +153,12 @@ class SoakedCluster(UnattendedRun):
                 yield f"left behind: the socket {path.relative_to(self.folder)}"
 
     def tracebacks(self) -> list[str]:
-        """Return the first lines of tracebacks in any log, each with the name of the log."""
+        """Return the first traceback of each log, with the name of the log."""
         found = []
         for log in sorted(self.folder.rglob("*.log*")):
             _, is_there, told = log.read_text(errors="replace").partition("Traceback (most recent call last)")
             if is_there:
-                found.append(f"{log.relative_to(self.folder)}: {told[-600:]}")
+                found.append(f"{log.relative_to(self.folder)}: {told[:600]}")
         return found
 
     def end(self) -> None:
