@@ -138,6 +138,9 @@ class SoakedCluster(UnattendedRun):
     def end_in_order(self) -> Iterator[str]:
         """End consoles and agents as people do; yield who does not end, and what is left then."""
         assert self.late is not None
+        while self._orders:
+            self.attend()
+            time.sleep(0.1)
         for console in (self.console, self.late):
             console.send_signal(signal.SIGINT)
         for agent in self.agents.values():
@@ -179,7 +182,7 @@ class SoakedCluster(UnattendedRun):
 
     def _start_late(self) -> None:
         assert self.late is not None
-        self.late.wait()
+        self.late.wait()  # it was killed
         self.late = self._watch()
 
     def _later(self, seconds: float, ends: Callable[[], object]) -> None:
@@ -240,7 +243,8 @@ class SoakedCluster(UnattendedRun):
 
     def _hand_over(self, seat: str) -> None:
         leaving = self.agent_command(seat, before=["hand-over"])
-        self._later(20.0, leaving.wait)
+        # It may wait for an agent that is halted, and goes with the round.
+        self._later(20.0, lambda: _gone(leaving))
 
     def _keep(self, seat: str, now: float) -> None:
         """Start the agent of a seat a second after it has ended."""
@@ -281,6 +285,11 @@ class SoakedCluster(UnattendedRun):
             self.is_stopped = True
         self._say(f"    {name}: {status}, after {now - began:.0f} s: {lines[-1][:160]}")
         return True
+
+
+def _gone(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _resume(pid: int) -> None:
