@@ -22,6 +22,7 @@ from tfscale.console.engine.events import FrameArrived
 from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.task import Task
+from tfscale.core.version import version_line
 from waiting import until
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
@@ -149,6 +150,28 @@ async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path
 async def test_an_error_about_a_file_of_a_strange_name_is_one_line_without_colour(tmp_path: Path) -> None:
     status, _, err = await run("--once", "--cluster", tmp_path / "a\x1b[31m\nb.toml")
     assert (status, err) == (2, f"tfscale-console: {tmp_path}/a b.toml: no such cluster file\n")
+
+
+async def test_the_version_needs_no_imports_of_a_command() -> None:
+    code = (
+        "import sys; from tfscale.console.cli import main; sys.argv[1:] = ['--version']; main();"
+        "sys.exit(len({'numpy', 'grpc', 'argparse'} & set(sys.modules)))"
+    )
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=pipe)
+    out, _ = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, f"{version_line()}\n")
+
+
+async def test_a_terminal_without_a_screen_is_told_what_draws_none() -> None:
+    terminal, program_end = pty.openpty()
+    variables = os.environ | {"XDG_CONFIG_HOME": "/nonexistent", "TERM": "dumb"}
+    process = await asyncio.create_subprocess_exec(
+        *CONSOLE, "--simulate", "2", stdin=program_end, stdout=program_end, stderr=program_end, env=variables
+    )
+    os.close(program_end)
+    said = await asyncio.to_thread(read_all, terminal)
+    assert (await process.wait(), said.count(b"\n")) == (2, 1) and b"(TERM=dumb)" in said and b"--headless" in said
 
 
 async def test_too_few_open_files_are_one_line(cluster_file: Path) -> None:

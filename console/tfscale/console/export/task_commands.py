@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.event_text import progress_text
@@ -19,6 +20,7 @@ from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
+from tfscale.core.settings.suggestion import suggestion
 
 _logger = logging.getLogger(__name__)
 
@@ -47,9 +49,13 @@ async def restart_without(host: str, settings: Settings, connection: ClusterConn
 
 def _known(word: str, connection: ClusterConnection) -> Task:
     """Return the task that a word names. Raises UsageError where the cluster has no such task."""
-    task, agents = Task.parse(word), connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    names = {str(task): task for task in connection.source.spec.agents}
+    try:
+        task = Task.parse(word)
+    except UsageError as error:
+        raise UsageError(f"{error}{suggestion(word, names, f'the cluster has {names_of([*names])}')}") from None
+    if str(task) not in names:
+        raise UsageError(f"there is no {task} in the cluster: it has {names_of([*names])}")
     return task
 
 

@@ -23,9 +23,13 @@ _logger = logging.getLogger(__name__)
 
 
 def check_terminal(environment: Mapping[str, str]) -> None:
-    """Raise UsageError where there is neither a terminal nor a page of `--serve` to draw on."""
-    if not is_served(environment) and not (sys.stdout.isatty() and sys.stdin.isatty()):
+    """Raise UsageError where there is neither a terminal that draws nor a page of `--serve`."""
+    if is_served(environment):
+        return
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless, or export of a recording")
+    if environment.get("TERM") == "dumb":
+        raise UsageError("this terminal (TERM=dumb) cannot draw screens: use --headless")
 
 
 def run_screens(
