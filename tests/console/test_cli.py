@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import sys
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeCluster
+from fake_agent import RUNNING, STARTING, FakeCluster
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
+from tfscale.console.exit_status import ExitStatus
 from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.task import Task
@@ -98,8 +100,9 @@ async def test_any_one_agent_names_the_others(cluster: FakeCluster) -> None:
 
 
 async def test_an_agent_that_is_not_there_is_one_line() -> None:
-    status, out, err = await run("--agent", "127.0.0.1:1", "--once")
-    assert (status, out) == (1, "")
+    begin = time.monotonic()
+    status, out, err = await run("--agent", "127.0.0.1:1", "--once", "--wait", 3)
+    assert (status, out) == (1, "") and time.monotonic() - begin > 3
     assert err.startswith("tfscale-console: --agent 127.0.0.1:1: connection refused") and err.count("\n") == 1
 
 
@@ -116,6 +119,26 @@ async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file:
     status, out, err = await run("--cluster", cluster_file, "--once")
     assert status == 1 and "nothing collected" in err
     assert not lines(out, "snapshot")[0]["healthy"]
+
+
+def test_the_docs_have_each_exit_status() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/use-in-scripts.md").read_text()
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(status.value) for status in ExitStatus]
+
+
+async def test_once_says_that_it_knows_nothing_yet_or_waits(cluster: FakeCluster, cluster_file: Path) -> None:
+    for task in cluster.tasks.values():
+        task.state = STARTING
+    cluster.tick()
+    status, out, _ = await run("--cluster", cluster_file, "--once")
+    assert (status, lines(out, "snapshot")[0]["healthy"]) == (5, None)
+    waiting = asyncio.create_task(run("--cluster", cluster_file, "--once", "--wait", 30))
+    await until(lambda: all(agent.is_watched for agent in cluster.agents.values()))
+    await asyncio.sleep(2)
+    for task in cluster.tasks.values():
+        task.state = RUNNING
+    status, out, _ = await waiting
+    assert (status, lines(out, "snapshot")[0]["healthy"]) == (0, True)
 
 
 async def test_until_it_has_failed(cluster: FakeCluster, cluster_file: Path) -> None:

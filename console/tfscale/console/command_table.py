@@ -46,7 +46,7 @@ def _watch(console: Configuration) -> int:
     if settings.serve is not None and not is_served(console.environment):
         return run_server(settings, settings.serve, tell)
     if settings.once:
-        return run_once(settings, _connect(console))
+        return run_once(settings, partial(_connect, console))
     if settings.headless:
         return run_headless(settings, _connect(console))
     if console.origins.get("out") == "--out":

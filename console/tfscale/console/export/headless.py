@@ -7,7 +7,7 @@ import signal
 
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.model import OUTDATED, Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
@@ -36,6 +36,7 @@ class Headless:
         self._is_table = is_table
         self._until = until or StopCondition()
         self._notifier = notifier
+        self._agent_lines = rows.AgentLines(engine.source.spec)
         self._was_outdated = False
         """True where the snapshot before told of the past."""
         self._suspect: Suspect | None = None
@@ -60,6 +61,8 @@ class Headless:
         if isinstance(event, FrameArrived):
             self.frames += 1
             self._write_frame(event)
+        elif isinstance(event, AgentDescribed):
+            self._write_event(self._agent_lines.line(event))
         elif (line := rows.event_line(event)) is not None:
             self._write_event(line)
             is_past = self._engine.source.is_live and self._engine.source.now() - event.at > OUTDATED

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO, TypeVar
@@ -18,12 +19,13 @@ from tfscale.console.export import rows
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
-from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snapshot_line
+from tfscale.console.export.snapshot_once import SnapshotOnce, snapshot_line, verdict
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import ClusterConnection, Job
+from tfscale.console.transport.channels import CommandError
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.errors import TfscaleError
 
@@ -31,9 +33,12 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def run_once(settings: Settings, connection: ClusterConnection) -> int:
+def run_once(settings: Settings, connect: Callable[[], ClusterConnection]) -> int:
     """Print one snapshot, and return the exit status. Raises UsageError where it cannot be written."""
-    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec, connection.baselines)))
+    begin, wait = time.monotonic(), settings.wait or 0.0
+    connection = _within(wait, connect)
+    engine = Engine(connection.source, states(connection.source.spec, connection.baselines))
+    once = SnapshotOnce(engine, begin + wait - time.monotonic())
     snapshot = connection.run(once.run)
     if snapshot is None:
         return ExitStatus.NOTHING
@@ -46,9 +51,23 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
     if not once.frames:
         _log_nothing_collected(connection.source.spec)
         return ExitStatus.NOTHING
-    if snapshot.is_outdated:
-        return ExitStatus.OUTDATED
-    return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
+    return ExitStatus.OUTDATED if snapshot.is_outdated else _STATUSES[verdict(snapshot)]
+
+
+_STATUSES = {True: ExitStatus.WELL, False: ExitStatus.UNHEALTHY, None: ExitStatus.NOT_YET}
+"""Exit status of each verdict."""
+
+
+def _within(seconds: float, connect: Callable[[], ClusterConnection]) -> ClusterConnection:
+    """Connect, again each second for so many seconds where no agent answers. Raises UsageError and CommandError."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return connect()
+        except CommandError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(1.0)
 
 
 def run_headless(settings: Settings, connection: ClusterConnection, until: StopCondition | None = None) -> int:

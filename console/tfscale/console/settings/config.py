@@ -68,6 +68,8 @@ class Settings:
     """Number of finished files that are kept."""
     once: bool = False
     """Write one snapshot and end."""
+    wait: float | None = None
+    """Seconds for which `once` waits for a verdict; None: it does not."""
     until: tuple[str, ...] = ()
     """Conditions that end the console."""
     seconds: float | None = None
@@ -152,6 +154,8 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
         raise UsageError(f"--{ways[0]} and --{ways[1]} are two clusters: give one")
     if settings.fault and settings.simulate is None:
         raise UsageError(f"{origins['fault']} needs --simulate")
+    if settings.wait is not None and not settings.once:
+        raise UsageError(f"{origins['wait']} needs --once")
     tls = (settings.ca, settings.certificate, settings.key)
     if any(tls) and not all(tls):
         raise UsageError("--ca, --certificate and --key go together: give all three")

@@ -87,7 +87,12 @@ OPTIONS: dict[str, Option] = {
     "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
     "rotate": Option(size(), "SIZE", f"with --out: begin a new file at this size ({SIZE_UNITS})"),
     "keep": Option(count, "N", "with --rotate: files kept besides the newest (5)"),
-    "once": Option(switch, "", "write one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
+    "once": Option(
+        switch,
+        "",
+        "write one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy, 5 nothing to be said yet",
+    ),
+    "wait": Option(positive_number, "S", "with --once: wait up to S seconds for agents, and for a first step"),
     "until": Option(_conditions, "WHAT", f"end once the training is {', '.join(CONDITIONS)}; several with commas"),
     "seconds": Option(positive_number, "S", "end S seconds after all training tasks have reported a step"),
     "on_event": Option(
