@@ -141,6 +141,47 @@ async def test_once_says_that_it_knows_nothing_yet_or_waits(cluster: FakeCluster
     assert (status, lines(out, "snapshot")[0]["healthy"]) == (0, True)
 
 
+async def test_the_end_of_a_log_is_printed(cluster_file: Path) -> None:
+    status, out, err = await run("log", "worker:1", "--tail", 2, "--cluster", cluster_file)
+    assert (status, err) == (0, "") and [line.split()[3] for line in out.splitlines()] == ["198", "199"]
+    status, out, err = await run("log", "worker:9", "--cluster", cluster_file)
+    assert (status, out) == (2, "") and "there is no worker:9 in the cluster: it has worker:0, 1 and 2" in err
+
+
+async def test_what_agents_remember_is_printed_as_events(cluster: FakeCluster, cluster_file: Path) -> None:
+    cluster.kill(Task.parse("worker:1"))
+    cluster.tick()
+    status, out, _ = await run("events", "--cluster", cluster_file)
+    assert status == 0 and "critical worker:1 was killed by SIGKILL" in out and out.count("exited 1") == 1
+    status, out, _ = await run("events", "--json", "--cluster", cluster_file)
+    (crash,) = [line for line in lines(out, "event") if line["kind"] == "crash"]
+    assert (crash["subject"], crash["severity"]) == ("worker:1", "critical") and "dmesg" in crash["advice"]
+
+
+async def test_orders_are_printed_with_who_gave_them_and_who_does_not_answer(
+    cluster: FakeCluster, cluster_file: Path
+) -> None:
+    first, second, third = (cluster.agents[Task.parse(f"worker:{index}")] for index in range(3))
+    asked = {"at": 9.0, "order": 1, "who": "ann (operator)", "from": "ipv4:10.0.0.9:1", "what": "Restart"}
+    asked |= {"tasks": ["worker:0"], "reason": "too slow", "result": "asked"}
+    step = {"at": 9.5, "order": 1, "who": "vm (agent)", "what": "Apply RUNNING 2", "tasks": ["worker:1"]}
+    first.orders = [asked, asked | {"at": 12.0, "result": "done"}, asked | {"at": 13.0}]
+    second.orders = [step | {"result": "done"}]
+    await third.stop()
+    status, out, err = await run("audit", "--cluster", cluster_file, TZ="UTC")
+    assert status == 0 and "worker:2" in err and err.count("\n") == 1
+    assert out.splitlines() == [
+        "1970-01-01 00:00:09 worker:0: ann (operator): Restart worker:0 (too slow): done",
+        "1970-01-01 00:00:13 worker:0: ann (operator): Restart worker:0 (too slow): under way, or its agent ended",
+    ]
+    _, out, _ = await run("audit", "--json", "--cluster", cluster_file)
+    assert [(line["time"], line["task"]) for line in lines(out, "order")][1] == (9.5, "worker:1")
+    second.orders = [{"no": "time"}]
+    await first.stop()
+    status, out, err = await run("audit", "--cluster", cluster_file)
+    assert (status, out) == (1, "") and "tfscale-console: no orders" in err
+
+
 async def test_until_it_has_failed(cluster: FakeCluster, cluster_file: Path) -> None:
     waiting = asyncio.create_task(run("--cluster", cluster_file, "--headless", "--only", "events", "--until", "failed"))
     await until(lambda: all(agent.is_watched for agent in cluster.agents.values()))

@@ -12,6 +12,7 @@ import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.console.doctor.doctor_command import run_doctor
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
+from tfscale.console.export.read_commands import print_events, print_log, print_orders
 from tfscale.console.export.task_commands import carry_out, restart_without, run_task_command
 from tfscale.console.run.run_command import run_program
 from tfscale.console.settings import options
@@ -47,7 +48,7 @@ def _watch(console: Configuration) -> int:
         return run_server(settings, settings.serve, tell)
     if settings.once:
         return run_once(settings, partial(_connect, console))
-    if settings.headless:
+    if not settings.has_screen:
         return run_headless(settings, _connect(console))
     if console.origins.get("out") == "--out":
         raise UsageError("--out needs --headless, --once or export")
@@ -71,6 +72,15 @@ def _order(console: Configuration) -> int:
         assert console.settings.without is not None
         return connection.run(partial(restart_without, console.settings.without, console.settings, connection))
     return connection.run(partial(run_task_command, order.name, words[0], console.settings, connection))
+
+
+@_configured
+def _read(console: Configuration) -> int:
+    settings, connection = console.settings, _connect(console)
+    if console.command == "log":
+        return connection.run(partial(print_log, console.arguments[0], settings, connection))
+    read = {"events": print_events, "audit": print_orders}[console.command]
+    return connection.run(partial(read, settings, connection))
 
 
 @_configured
@@ -135,6 +145,25 @@ COMMANDS = (
         takes_program=True,
     ),
     *map(_order_command, filter(lambda order: order.summary, ORDERS.values())),
+    Command(
+        name="log",
+        summary="print the end of a task's log",
+        run=_read,
+        options=options.LOG,
+        argument="TASK",
+    ),
+    Command(
+        name="events",
+        summary="print the events of a cluster that its agents remember",
+        run=_read,
+        options=options.READ,
+    ),
+    Command(
+        name="audit",
+        summary="print the orders that the agents were given, and by whom",
+        run=_read,
+        options=options.READ,
+    ),
     Command(
         name="doctor",
         summary="look for what would keep a cluster from training",

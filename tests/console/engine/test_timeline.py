@@ -43,7 +43,7 @@ def test_ends_of_many_tasks_push_nothing_else_out_before_anybody_knows_who_was_f
         end = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(1, None, fakes.NOW + 2))
         timeline.add_status(fakes.NOW + 2 + index / 200, "critical", fakes.worker(index), end)
     kept, ends = timeline.entries()
-    assert (kept.text, ends.story) == ("kept", "worker:0, 1, 2 and 996 others: exited 1")
+    assert (kept.text, ends.story) == ("kept", "worker:0, 1, 2, 3, 4, 5, 6 and 992 others: exited 1")
     timeline.add_news(fakes.NOW + 2 + 2 * TOGETHER, "critical", fakes.worker(3), "exited 1", "task")
     assert [entry.subject for entry in timeline.entries()[2:]] == ["worker:3"]
 

@@ -93,6 +93,8 @@ def test_values_are_parsed() -> None:
         (["dance"], "there is no command 'dance'; tfscale-console --help lists them"),
         (["repla", "x"], "there is no command 'repla'; did you mean replay?"),
         (["a.tfrec"], "there is no command 'a.tfrec'; did you mean tfscale-console replay a.tfrec?"),
+        (["--wait", "3"], "--wait needs --once"),
+        (["--plain", "--only", "events"], "--plain is lines of text, and --only is for JSON or tables"),
         (["--vesion"], "watching takes no --vesion; did you mean --version?"),
         (["export", "x", "--formt=csv"], "export takes no --formt=csv; did you mean --format?"),
         (["stack"], "required: TASK; tfscale-console stack --help shows how"),

@@ -108,8 +108,9 @@ class TimelineEntry:
 
     @property
     def story(self) -> str:
-        """The text with its subject before it, once."""
-        return self.text if self.text.startswith(self.subject) else f"{self.subject}: {self.text}"
+        """The text with its subject, once: a diagnosis's sentence names it."""
+        is_sentence = self.diagnosis is not None and self.text == self.diagnosis.sentence
+        return self.text if is_sentence or self.text.startswith(self.subject) else f"{self.subject}: {self.text}"
 
 
 OUTDATED = 3.0

@@ -18,7 +18,8 @@ from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export import rows
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.notify import Notifier
-from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
+from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated, TextLines
+from tfscale.console.export.plain import snapshot_lines
 from tfscale.console.export.snapshot_once import SnapshotOnce, snapshot_line, verdict
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
@@ -42,7 +43,8 @@ def run_once(settings: Settings, connect: Callable[[], ClusterConnection]) -> in
     snapshot = connection.run(once.run)
     if snapshot is None:
         return ExitStatus.NOTHING
-    text = json.dumps(snapshot_line(snapshot), ensure_ascii=False) + "\n"
+    lines = snapshot_lines(snapshot) if settings.plain else [json.dumps(snapshot_line(snapshot), ensure_ascii=False)]
+    text = "".join(f"{line}\n" for line in lines)
     if (out := settings.out) is None:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -110,8 +112,8 @@ def _write(
 
     async def job() -> int:
         output = open_output(settings, engine.source.spec, engine.source.now())
-        is_table = settings.format != "jsonl"
-        headless = Headless(engine, output, only=settings.only, is_table=is_table, until=until, notifier=notifier)
+        form = {"is_table": settings.format != "jsonl", "is_plain": settings.plain}
+        headless = Headless(engine, output, only=settings.only, **form, until=until, notifier=notifier)
         notifying, recording = asyncio.create_task(notifier.run()), asyncio.create_task(tape.run())
         try:
             await headless.run()
@@ -142,6 +144,8 @@ def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
         file: TextIO = sys.stdout if settings.out is None else settings.out.open("w", encoding="utf-8")
         if settings.format == "csv":
             return Csv(file, rows.COLUMNS[settings.only or ""])
+        if settings.plain:
+            return TextLines(file)
         return JsonLines(file, rows.header(spec, now))
 
     if settings.rotate is None or settings.out is None:

@@ -21,6 +21,7 @@ from tfscale.console.engine.events import (
     LinkChanged,
     PolicyTold,
 )
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
@@ -42,9 +43,9 @@ def header(spec: ClusterSpec, at: float) -> Json:
     return _line("header", at, **facts, cluster=json.loads(spec.to_json()))
 
 
-def _line(kind: str, at: float, **rest: Any) -> Json:
+def _line(name: str, at: float, /, **rest: Any) -> Json:
     """Return a line: type, version of the schema, Unix seconds, and the `rest` of its fields."""
-    return {"type": kind, "schema": SCHEMA_VERSION, "time": at, **rest}
+    return {"type": name, "schema": SCHEMA_VERSION, "time": at, **rest}
 
 
 def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
@@ -76,6 +77,13 @@ def event_line(event: Event) -> Json | None:
             del fields["at"]
             return _line("command", event.at, **fields)
     return None
+
+
+def timeline_line(entry: TimelineEntry) -> Json:
+    """Return the line of an event as the screen shows it: one incident, or the end of one."""
+    fields = {"kind": entry.kind, "subject": entry.subject, "severity": entry.severity, "text": entry.text}
+    advice = first_step(entry.diagnosis) if entry.diagnosis is not None and entry.diagnosis.end is None else None
+    return _line("event", entry.at, **fields, advice=advice)
 
 
 class AgentLines:

@@ -30,8 +30,8 @@ async def carry_out(order: Order, words: Sequence[str], connection: ClusterConne
 
     `words` are the arguments of the command line. Raises UsageError and CommandError.
     """
-    task = _known(words[0], connection) if order.subject is Subject.TASK else None
-    await _locate(connection)
+    task = known_task(words[0], connection) if order.subject is Subject.TASK else None
+    await locate(connection)
     _log(task, await connection.commands.carry_out(order, task, words[-1]))
     return 0
 
@@ -43,11 +43,11 @@ async def restart_without(host: str, settings: Settings, connection: ClusterConn
     """
     if not settings.yes:
         raise UsageError(f"a restart without {host} concerns all tasks that train: add --yes")
-    await _locate(connection)
+    await locate(connection)
     return await _follow(connection.commands.restart_without(host), None)
 
 
-def _known(word: str, connection: ClusterConnection) -> Task:
+def known_task(word: str, connection: ClusterConnection) -> Task:
     """Return the task that a word names. Raises UsageError where the cluster has no such task."""
     names = {str(task): task for task in connection.source.spec.agents}
     try:
@@ -59,7 +59,8 @@ def _known(word: str, connection: ClusterConnection) -> Task:
     return task
 
 
-async def _locate(connection: ClusterConnection) -> None:
+async def locate(connection: ClusterConnection) -> None:
+    """Find out where the tasks sit now, where that is not the cluster file's placement."""
     if connection.channels is not None:
         await connection.channels.locate()
 
@@ -69,8 +70,8 @@ async def run_task_command(name: str, word: str, settings: Settings, connection:
 
     Raises UsageError and CommandError.
     """
-    task = _known(word, connection)
-    await _locate(connection)
+    task = known_task(word, connection)
+    await locate(connection)
     if name == "stack":
         print((await connection.commands.stack(task)).text)
         return 0

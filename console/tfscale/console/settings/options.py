@@ -79,9 +79,12 @@ OPTIONS: dict[str, Option] = {
     "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
     "yes": Option(switch, "", "do not ask"),
     "without": Option(any_text, "HOST", "in place of TASK: start the tasks of this host on spares, or fewer workers"),
-    "json": Option(switch, "", "write JSON instead of a table"),
+    "json": Option(switch, "", "write JSON instead of text"),
     "bandwidth": Option(switch, "", "measure for a second how much each host can send to the next"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
+    "plain": Option(switch, "", "write headline and events as lines of text instead: for screen readers and logs"),
+    "tail": Option(count, "N", "lines before the end (100)"),
+    "follow": Option(switch, "", "go on with what comes"),
     "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
     "format": Option(_format, "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
     "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
@@ -135,9 +138,13 @@ PROFILE = (
 )
 ORDER = _of("yes") | ON_CLUSTER
 RESTART = _of("without") | ORDER
-EXPORT = _OUTPUT | _END | _LOG
+LOG = _of("tail", "follow") | ON_CLUSTER
+READ = _of("json") | ON_CLUSTER
+EXPORT = _of("plain") | _OUTPUT | _END | _LOG
 REPLAY = _of("serve") | _END | _SCREEN | _LOG
-RUN = _of("workers", "record", "headless", "on_event", "webhook") | _OUTPUT | _END | _SCREEN | _LOG
+RUN = _of("workers", "record", "headless", "plain", "on_event", "webhook") | _OUTPUT | _END | _SCREEN | _LOG
 WATCH: Mapping[str, Option] = {
-    name: option for name, option in OPTIONS.items() if name not in ("workers", "yes", "without", "json", "bandwidth")
+    name: option
+    for name, option in OPTIONS.items()
+    if name not in ("workers", "yes", "without", "json", "bandwidth", "tail", "follow")
 }

@@ -27,7 +27,7 @@ from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
-from tfscale.console.tui.replay_controls import ReplayControls
+from tfscale.console.tui.replay_controls import QUESTION, ReplayControls
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
@@ -37,6 +37,8 @@ from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -73,7 +75,7 @@ class ConsoleApp(App[bool]):
         Binding("minus", "faster(-1)", "slower", show=False),
         Binding("n", "next_event", "to the next event", show=False),
         Binding("N", "last_event", "to the event before", show=False),
-        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("colon", "go_to", "to a time: 12:03:20, 2026-11-27 12:03, +90s, -5m, 50%", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
         Binding("question_mark", "help", "help: what every key does here", show=False),
         Binding("q", "quit", "quit", show=False),
@@ -249,9 +251,19 @@ class ConsoleApp(App[bool]):
         note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
         if self._remote is not None:
             note = self._remote.title()
+            self._show_replay(self._remote, note)
             if (damage := self._remote.new_damage()) is not None:
                 self.notify(damage, severity="warning", timeout=30)
         self.cluster.title_line.note = note
+
+    def _show_replay(self, remote: ReplayControls, note: str) -> None:
+        """Show the position and the keys of a replay on each open page."""
+        for screen in self.screen_stack:
+            titles = list(screen.query(Title))
+            for title in titles:
+                title.note = note
+            for bar in screen.query(KeyBar):
+                bar.first = remote.keys(has_title=bool(titles))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
@@ -279,7 +291,7 @@ class ConsoleApp(App[bool]):
             self._remote.last_event(self._shown)
 
     def action_go_to(self) -> None:
-        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.appearance), self._go_to)
+        self.push_screen(PromptScreen(QUESTION, self.appearance), self._go_to)
 
     def _go_to(self, words: str | None) -> None:
         if self._remote is not None and words:

@@ -29,7 +29,7 @@ def check_terminal(environment: Mapping[str, str]) -> None:
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless, or export of a recording")
     if environment.get("TERM") == "dumb":
-        raise UsageError("this terminal (TERM=dumb) cannot draw screens: use --headless")
+        raise UsageError("this terminal (TERM=dumb) cannot draw screens: use --headless, or --plain for lines of text")
 
 
 def run_screens(
@@ -83,8 +83,8 @@ def run_screens(
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
     """Serve the screens to browsers, and print the URL, which every visitor needs. Raises TfscaleError."""
-    if settings.headless or settings.once:
-        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    if not settings.has_screen or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless, --plain and --once")
     try:
         from tfscale.console.tui.serve import serve
     except ModuleNotFoundError as error:

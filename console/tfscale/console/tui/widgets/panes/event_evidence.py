@@ -22,7 +22,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "temperature": celsius,
     **dict.fromkeys(("rate", "rate_before"), "{:.3g} steps/s".format),
     **dict.fromkeys(("lost_seconds", "idle_seconds", "paid_back_after"), duration),
-    "gpu_hours_per_hour": partial(hours_text, digits=2),
+    "gpu_hours_per_hour": hours_text,
     "money_per_hour": "{:,.2f}".format,
     **dict.fromkeys(
         (
