@@ -20,7 +20,7 @@ from tfscale.console.engine.events import (
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import OUTCOME_SHOWN, ClusterState
 from tfscale.console.engine.state_factory import states
-from tfscale.console.engine.timeline import ENTRIES_KEPT
+from tfscale.console.engine.timeline.cluster_timeline import ENTRIES_KEPT
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement

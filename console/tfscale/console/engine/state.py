@@ -21,7 +21,7 @@ from tfscale.console.engine.events import (
     SecondPassed,
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView
-from tfscale.console.engine.timeline import Timeline
+from tfscale.console.engine.timeline.cluster_timeline import Timeline
 from tfscale.console.history.history import History
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.place_rule import moves

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.engine.state_factory import states
+from tfscale.console.engine.timeline.event_text import progress_text
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from tfscale.console.analysis.finding_kinds import NOT_JUDGED
 from tfscale.console.analysis.findings import is_standing, sentence_key
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.engine.model import TimelineEntry
+from tfscale.console.engine.timeline.event_text import end_text, progress_text, status_text
 from tfscale.core.cluster.task import CLUSTER, Task, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus

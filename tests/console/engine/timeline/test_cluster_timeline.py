@@ -7,7 +7,7 @@ from simulated_runs import simulated
 from tfscale.console.engine.events import FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state_factory import states
-from tfscale.console.engine.timeline import TOGETHER, Timeline
+from tfscale.console.engine.timeline.cluster_timeline import TOGETHER, Timeline
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 
