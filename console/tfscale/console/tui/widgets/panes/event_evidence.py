@@ -73,5 +73,6 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
 
 def _formatted(name: str, value: float | str | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
-        return ", ".join(value)
+        # Words may have commas; lines of a log are lines.
+        return {"log": "\n", "changed": "; "}.get(name, ", ").join(value)
     return value if isinstance(value, str) else _FORMATS.get(name, count)(value)
