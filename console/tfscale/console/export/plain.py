@@ -65,7 +65,7 @@ class PlainTeller:
             story = stories[entry.number]
             if self._told.get(entry.number) != story and (is_last or self._stood.get(entry.number) == story):
                 self._told[entry.number] = story
-                self._write(event_line(entry))
+                self._write(story_line(entry))
         self._stood = stories
 
 
@@ -74,7 +74,7 @@ def headline_line(snapshot: Snapshot) -> str:
     return _line(snapshot.at, _NOW, snapshot.findings.headline)
 
 
-def event_line(entry: TimelineEntry) -> str:
+def story_line(entry: TimelineEntry) -> str:
     """Return an event as a line, with the first thing to do while it lasts."""
     diagnosis = entry.diagnosis
     advice = first_step(diagnosis) if diagnosis is not None and diagnosis.end is None else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import states
 from tfscale.console.exit_status import ExitStatus
-from tfscale.console.export.plain import event_line
+from tfscale.console.export.plain import story_line
 from tfscale.console.export.rows import timeline_line
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.export.task_commands import known_task, locate
@@ -60,7 +60,7 @@ async def print_events(settings: Settings, connection: ClusterConnection) -> int
     if snapshot is None or not once.frames:
         raise CommandError("no events: no agent of this cluster has sent a frame; are they running?")
     for entry in snapshot.timeline:
-        print(json.dumps(timeline_line(entry), ensure_ascii=False) if settings.json else event_line(entry))
+        print(json.dumps(timeline_line(entry), ensure_ascii=False) if settings.json else story_line(entry))
     return ExitStatus.OUTDATED if snapshot.is_outdated else ExitStatus.WELL
 
 
