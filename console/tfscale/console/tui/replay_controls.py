@@ -13,7 +13,8 @@ from tfscale.core.text import moment
 _CLOCK = re.compile(r"(?:(\d{4}-\d{2}-\d{2})[ T]+)?(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 _OFFSET = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*([smh]?)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-QUESTION = "Go to 12:03:20, 2026-11-27 12:03, +90s, -5m or 50%"
+MOMENTS = "12:03:20, 2026-11-27 12:03, +90s, -5m or 50%"
+"""Moments as people name them."""
 _SAME = 1.5
 """Seconds before now within which an event counts as the present one."""
 
@@ -73,7 +74,7 @@ class ReplayControls:
         """Return the keys of a replay with their meanings; before them the position, where no title has it."""
         place = () if has_title else (("replay", self.place()),)
         goes_on = "play" if self.player.position.is_paused else "pause"
-        return (*place, ("p", goes_on), ("n N", "events"), ("[ ]", "seconds"), ("+ -", "speed"), (":", "time"))
+        return (*place, ("p", goes_on), ("n N", "events"), ("[ ]", "seconds"), ("+ -", "speed"), (":", "a time"))
 
     def new_damage(self) -> str | None:
         """Return the damage of the file, once; else None."""
@@ -93,7 +94,7 @@ class ReplayControls:
             return position.at + float(match[1] + match[2]) * _SECONDS[match[3]]
         if text.endswith("%") and text[:-1].replace(".", "", 1).isdecimal():
             return position.begin + (position.end - position.begin) * min(float(text[:-1]), 100.0) / 100
-        raise UsageError(f"{text!r} is no moment: write 12:03:20, 2026-11-27 12:03, +90s, -5m or 50%")
+        raise UsageError(f"{text!r} is no moment: write {MOMENTS}")
 
     def _dated(self, text: str, minute: str, second: float) -> float:
         """Return the Unix time of `2026-11-27 12:03` and some seconds."""
