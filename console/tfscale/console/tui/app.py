@@ -41,10 +41,10 @@ from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError

@@ -17,8 +17,8 @@ from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands
 from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from waiting import until
 
 
