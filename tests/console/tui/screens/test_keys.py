@@ -198,7 +198,8 @@ async def seen(place: Place, keys: Sequence[str]) -> set[str]:
     """Press each key at the place, until one of them ends the app; return those with a visible effect."""
     found = set()
     app = place.build()
-    async with app.run_test(size=SIZE) as pilot:
+    # Without notifications a test's screen has no toasts, by which some keys answer.
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         for key in keys:
             await go_back(pilot)
             await come_to(pilot, place)
