@@ -59,7 +59,7 @@ class ReplayControls:
     def title(self) -> str:
         """Return date, position and speed in a few words."""
         date = time.strftime("%Y-%m-%d", time.localtime(self.player.position.at))
-        return f"replay of {date}: {self.place()}"
+        return f"{date}, {self.place()}"
 
     def place(self) -> str:
         """Return position and speed in fewer words; on the way to another time, what is looked for."""
@@ -68,7 +68,7 @@ class ReplayControls:
         done = f"{(position.at - position.begin) / length:.0%}"
         if self.player.is_catching_up:
             return f"{done}, {'looking for an event' if self._seeks_after is not None else 'on the way'}"
-        return f"{done} {'paused' if position.is_paused else f'{position.speed:g}x'}"
+        return done if position.is_paused else f"{done} {position.speed:g}x"
 
     def keys(self, *, has_title: bool) -> tuple[tuple[str, str], ...]:
         """Return the keys of a replay with their meanings; before them the position, where no title has it."""

@@ -502,3 +502,15 @@ async def test_ctrl_c_quits(place: Place) -> None:
         await come_to(pilot, place)
         await pilot.press("ctrl+c")
         await until(lambda: has_ended(app), pilot.pause)
+
+
+@pytest.mark.parametrize("place", [Place(("A",)), Place(("b",))])
+async def test_ctrl_c_copies_what_is_marked(place: Place) -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        marked = app.screen.query(Static).last()
+        marked.text_select_all()
+        await pilot.press("ctrl+c")
+        await until(lambda: app.clipboard, pilot.pause)
+        assert app.clipboard in str(marked.render()) and not has_ended(app)
