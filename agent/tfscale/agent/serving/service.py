@@ -55,7 +55,7 @@ _Context = grpc.aio.ServicerContext
 class AgentService(agent_pb2_grpc.AgentServicer):
     """Service for consoles, scripts and the agents of other tasks.
 
-    `seat` and `mover` are None where tasks stay where the cluster file has them, `mover` on all agents but the lead's.
+    `seat` and `mover` are None where tasks stay where the cluster file has them.
     `acting` is None where the cluster file says nothing of recovery, `stragglers` also on all agents but the lead's.
     """
 
@@ -148,7 +148,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
     ) -> AsyncIterator[agent_pb2.LogChunk]:
-        async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
+        path = self._settings.files.audit if request.orders else self._settings.files.log
+        async with aclosing(read_log(path, request.tail, request.follow, self._files)) as log:
             async for lines in log:
                 yield wire.log_message(lines)
 
