@@ -6,7 +6,6 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,10 +14,12 @@ from google.protobuf.message import Message
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.failure.hang_limits import BUSY
@@ -92,11 +93,6 @@ class EncodedFrame(NamedTuple):
         # Of a field that comes twice the last one counts.
         more = telemetry_pb2.Frame(dropped=dropped).SerializeToString()
         return self._replace(message=self.message + more)
-
-
-def steady_time() -> float:
-    """Return the time of a clock of this host that nobody sets, and that does not stop in a suspended host."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
@@ -225,6 +221,14 @@ def failure_message(record: FailureReport, to: agent_pb2.TaskIdentity) -> agent_
 def failure_record(message: agent_pb2.FailureReport) -> FailureReport:
     """Return the report of a failure. Raises WireError for a state that this version does not know."""
     return record_of(FailureReport, message)
+
+
+def counts_record(text: str) -> RecoveryCounts:
+    """Return the counts that came with a request. Raises WireError."""
+    try:
+        return received_counts(text, steady_time())
+    except ValueError as error:
+        raise WireError(str(error)) from None
 
 
 def verdict_message(record: Verdict) -> agent_pb2.FailureVerdict:

@@ -48,11 +48,20 @@ _ASK_AGAIN = 30.0
 class Peer:
     """One task of another agent, as a gang.GangMember. The connection is made when it is first used.
 
-    `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
+    `patience` is the time in seconds after which an agent that does not answer is reported as unreachable. `counts`
+    returns the recovery's counts, which go with commands and reports.
     """
 
-    def __init__(self, spec: ClusterSpec, run: str, task: Task, opener: ChannelOpener, patience: float = 20.0) -> None:
-        self._spec, self.task, self._opener = spec, task, opener
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        run: str,
+        task: Task,
+        opener: ChannelOpener,
+        patience: float = 20.0,
+        counts: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._spec, self.task, self._opener, self._counts = spec, task, opener, counts
         self._identity = identity_of(spec, run, task)
         self._to = wire.identity_message(self._identity)
         self.refusal = ""
@@ -112,6 +121,7 @@ class Peer:
         """
         try:
             message = wire.failure_message(report, self._to)
+            message.counts = self._counts()
             return wire.verdict_record(await self._stub().ReportFailure(message, timeout=patience))
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNANSWERED:
@@ -210,7 +220,7 @@ class Peer:
         """Repeat the request until the agent has answered: meanwhile it may end and be started again."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason.text, to=self._to)
         request.restarted_for = reason.restarted_for
-        request.verb = wire.verb_message(verb)
+        request.verb, request.counts = wire.verb_message(verb), self._counts()
         listening = asyncio.create_task(self._listen(unreachable))
         try:
             while True:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, verb_of
 from tfscale.agent.cluster.journal import Intent
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.consensus.register import NoMajority, Register
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 
@@ -32,6 +34,8 @@ class AgreedCommand:
     generation: int
     placement: Placement
     """Placement of the tasks in this generation."""
+    counts: RecoveryCounts = field(default_factory=RecoveryCounts, compare=False)
+    """Counts with this command; whoever reads them late takes them for younger than they are."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -56,7 +60,14 @@ class Agreement:
         except NoMajority as error:
             raise GangError(str(error)) from None
 
-    async def agree(self, intent: Intent, placement: Placement, known: Placement, failed_in: int | None) -> None:
+    async def agree(
+        self,
+        intent: Intent,
+        placement: Placement,
+        known: Placement,
+        failed_in: int | None,
+        counts: RecoveryCounts | None = None,
+    ) -> None:
         """Make a command the newest one.
 
         Args:
@@ -64,6 +75,7 @@ class Agreement:
             placement: where it has the tasks.
             known: the newest placement that this agent knows.
             failed_in: generation in which the tasks failed, where a failure is the reason of the command.
+            counts: the counts with this command.
 
         Raises:
             Overtaken: another command came first, or has placed the tasks anew.
@@ -71,12 +83,13 @@ class Agreement:
             GangError: no majority answers, or whether it has agreed is not known.
         """
         wanted = AgreedCommand(self._seat, intent.verb, intent.tasks, intent.generation, placement)
+        sent = "" if counts is None else counts.sent(steady_time())
 
         def after(value: bytes) -> bytes:
             before = self._parsed(value)
             if before is not None and before != wanted:
                 _refuse(before, wanted, known, failed_in)
-            return _encoded(wanted)
+            return _encoded(wanted, sent)
 
         try:
             await self._register.change(after)
@@ -91,7 +104,8 @@ class Agreement:
             given = _decoded(value)
             generation, tasks = int(given["generation"]), tuple(map(str, given["tasks"]))
             placement = parse_placement(str(given["placement"]), self._spec)
-            return AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement)
+            counts = received_counts(str(given.get("counts", "")), steady_time())
+            return AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement, counts)
         except (ValueError, KeyError, TypeError, zlib.error, PlacementError) as error:
             raise GangError(
                 f"the agents have agreed on what this agent cannot read ({error}): give all agents the same cluster "
@@ -109,13 +123,14 @@ def _refuse(before: AgreedCommand, wanted: AgreedCommand, known: Placement, fail
         raise Overtaken(f"the agent at {before.by} gave a command of generation {before.generation} at the same time")
 
 
-def _encoded(command: AgreedCommand) -> bytes:
+def _encoded(command: AgreedCommand, counts: str) -> bytes:
     document = {
         "by": [command.by.host, command.by.port],
         "verb": command.verb,
         "tasks": command.tasks,
         "generation": command.generation,
         "placement": command.placement.to_json(),
+        "counts": counts,
     }
     return zlib.compress(json.dumps(document).encode())
 

@@ -45,8 +45,8 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
-_MOST_REPORT = 64 << 10
-"""Bytes of a failure report, which contains the last lines of a log."""
+_MOST_REPORT = 128 << 10
+"""Bytes of a failure report, which contains the last lines of a log, and counts."""
 _MOST_HOSTS = 1000
 _MOST_GIVER = 60
 _Context = grpc.aio.ServicerContext
@@ -184,6 +184,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
+        await self._local.learn(wire.counts_record(request.counts))
         checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
         match request.target:
             case agent_pb2.ApplyRequest.TARGET_STOPPED:
@@ -207,6 +208,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             raise UsageError(f"a report has at most {_MOST_REPORT} bytes")
         if self._acting is None:
             raise Unsupported(self._no_recovery())
+        await self._local.learn(wire.counts_record(request.counts))
         return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
 
     async def _command(
