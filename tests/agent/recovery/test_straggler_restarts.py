@@ -72,7 +72,7 @@ class Lead:
             pauses=HangPauses({}),
         )  # fmt: skip
         self.restarts = StragglerRestarts(
-            spec=spec, policy=policy, journal=self.journal, gang=gang, acting=self.acting, strategy=lambda: None,
+            spec=spec, policy=policy, gang=gang, acting=self.acting, strategy=lambda: None,
             mover=None,
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ async def test_the_gang_is_restarted_and_the_restart_counted(tmp_path: Path) -> 
     assert lead.generations == [2, 2]
     assert {each.of.reason for each in lead.members.values() if each.of} == {f"{REASON}, restart 1 of 10 within 1 h"}
     assert {each.of.restarted_for for each in lead.members.values() if each.of} == {"worker:1"}
-    (budget,) = lead.gang.counts.budgets
+    (budget,) = lead.journal.entry.counts.budgets
     assert budget.name == "worker:0" and len(budget.restarts) == 1 and steady_time() - budget.restarts[0] < 60
     assert Journal(tmp_path / "journal.json").entry.counts.slow == ("worker:1",)
 
@@ -109,7 +109,7 @@ async def test_without_another_agent_nothing_is_replaced(tmp_path: Path) -> None
     lead = Lead(tmp_path, replace(POLICY, on_straggler=OnStraggler.REPLACE))
     with pytest.raises(GangError, match="tasks stay where they are"):
         await lead.restart(policy="replace")
-    assert (lead.generations, lead.gang.counts) == ([1, 1], RecoveryCounts())
+    assert (lead.generations, lead.journal.entry.counts) == ([1, 1], RecoveryCounts())
 
 
 async def test_the_same_worker_is_restarted_again_only_where_that_was_worth_it(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_the_same_worker_is_restarted_again_only_where_that_was_worth_it(t
     await lead.restart(W0)
     await lead.restart(was_worth_it=True)
     assert lead.generations == [4, 4]
-    assert lead.gang.counts.slow == ("worker:1", "worker:0")
+    assert lead.journal.entry.counts.slow == ("worker:1", "worker:0")
 
 
 async def test_of_two_consoles_one_comes_first(tmp_path: Path) -> None:
