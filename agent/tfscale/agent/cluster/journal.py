@@ -6,6 +6,7 @@ It is written before the agent acts, so the next agent of the same task can go o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from tfscale.agent.checked_json import checked, with_checksum
 from tfscale.agent.cluster.recovery_counts import RecoveryCounts, parse_counts
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.kept_file import check_room, keep
+from tfscale.agent.kept_file import give_room, keep, set_room_aside
 from tfscale.agent.process.sessions import boot_id
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.errors import TfscaleError
@@ -101,11 +102,19 @@ class Journal:
             self.entry = entry
 
     async def check(self) -> None:
-        """Raise JournalError where the entry could not be written now, so that nothing is begun in vain."""
+        """Raise JournalError where the entry could not be written now, so that nothing is begun in vain.
+
+        The room for what begins then is set aside: a disk that fills up meanwhile does not prevent the start.
+        """
         try:
-            await check_room(self._files, self._path)
+            await set_room_aside(self._files, self._path)
         except (OSError, DiskHangs) as error:
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
+
+    async def give_room(self) -> None:
+        """Give the room that `check` has set aside to the shim that is about to start."""
+        with contextlib.suppress(OSError, DiskHangs):
+            await give_room(self._files, self._path)
 
     async def _put(self, entry: JournalEntry) -> None:
         # Ages, and when they were right: the clock of this boot cannot be set, and says nothing to the next boot.

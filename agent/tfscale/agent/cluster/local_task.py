@@ -213,6 +213,7 @@ class LocalTask:
         await self._journal.update(
             task_generation=generation, attempt=attempt, socket=self.socket, drained=False, ended_by=None
         )
+        await self._journal.give_room()
         self._unstarted_since = None
         self._reports.begin(generation, attempt)
         self._free_port()
