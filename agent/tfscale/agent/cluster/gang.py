@@ -221,9 +221,9 @@ class Gang:
         """Begin a command for `tasks` and the tasks that must restart or stop together with them.
 
         A restart for a failure tells the generation in which the tasks failed, `failed_in`, and how it is `counted`
-        once it has begun. Raises Overtaken if
-        `expected` is not the generation any more, TasksEnded if a command has ended the tasks since they failed, Busy
-        while another command is under way, and RestartError for tasks that are not in the cluster.
+        once it has begun. Raises Overtaken if `expected` is not the generation any more, TasksEnded if a command has
+        ended the tasks since they failed, Busy while another command is under way, and RestartError for tasks that are
+        not in the cluster.
         """
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
