@@ -17,7 +17,16 @@ PROGRAMS = [
     *(f"bench/agents/{name}.py" for name in ("bench_agents", "bench_restarts")),
     *(
         f"docs/{name}.py"
-        for name in ("cells", "compat", "fault_table", "incident_table", "pictures", "programs", "versions")
+        for name in (
+            "cells",
+            "compat",
+            "fault_table",
+            "incident_table",
+            "pictures",
+            "programs",
+            "soak_table",
+            "versions",
+        )
     ),
     "demo_cluster.py",
 ]

@@ -49,6 +49,17 @@ def inside(host: int) -> list[str]:
     return ["nsenter", f"--net=/run/netns/{_namespace(host)}"]
 
 
+def processes(host: int) -> list[int]:
+    """Return the ids of the processes that run on a host."""
+    space = Path(f"/run/netns/{_namespace(host)}").stat().st_ino
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "ns" / "net").stat().st_ino == space:
+                found.append(int(process.name))
+    return found
+
+
 def slow(host: int, rate: float) -> None:
     """Let a host send no more than `rate` bits a second; what others send to it stays as fast as it was."""
     limits = ["rate", f"{rate:.0f}bit", "burst", "64kb", "latency", "400ms"]

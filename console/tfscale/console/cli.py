@@ -23,8 +23,9 @@ from tfscale.console.settings import options
 from tfscale.console.settings.command_line import Command, Invocation, parse
 from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.console_log import start_console_log
+from tfscale.console.sources.cluster_finder import is_named, local_runs
 from tfscale.console.sources.source_factory import ClusterConnection, connect, open_replay
-from tfscale.console.tui.launch import is_served, run_screens, run_server
+from tfscale.console.tui.launch import is_served, run_list, run_screens, run_server
 from tfscale.core.access.orders import ORDERS, Order, Subject
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.standard_streams import fill_standard_streams
@@ -83,6 +84,8 @@ def _watch(console: Configuration) -> int:
         return run_headless(settings, _connect(console))
     if console.origins.get("out") == "--out":
         raise UsageError("--out needs --headless, --once or export")
+    if not is_named(settings, console.environment) and len(local_runs(console.environment)) > 1:
+        return run_list(settings, console.environment)
     return run_screens(settings, _connect(console), console.environment)
 
 

@@ -1,17 +1,21 @@
-"""Orders that are given to another agent than the lead's. All agents are real, in one process."""
+"""Orders that are given to another agent than the lead's, or whose agent falls silent. All agents are real."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
 import pytest
 from life.placed_cluster import Cluster, MakeSettings, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, command, named, runs, status_when, stub
-from tfscale.console.transport.channels import Channels
+from running_agents import W0, W1, W2, agent_process, command, named, runs, status_when, stub
+from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
+from tfscale.core.cluster import security
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import RestartPolicy
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.task_status import Stage, TaskState
@@ -88,3 +92,21 @@ async def test_an_order_is_carried_once(cluster: Cluster) -> None:
         with pytest.raises(grpc.aio.AioRpcError, match="worker:2 does not lead: ask the agent of worker:0 at"):
             async with stub(cluster.seats["worker:2"]) as service:
                 _ = [progress async for progress in service.Restart(request)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("source_roots")
+async def test_an_order_whose_agent_falls_silent_ends_and_says_that_it_goes_on(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "_KEEPALIVE", (("grpc.keepalive_time_ms", 100),))
+    settings = make_settings(make_cluster(1), W0)
+    with agent_process(settings) as process:
+        await runs(settings)
+        channels = Channels(settings.cluster)
+        match = r"the restart has begun, and goes on without this console: the agent of worker:0 .*: does not answer"
+        with pytest.raises(CommandError, match=match):
+            async with asyncio.timeout(10):
+                async for _ in AgentCommands(channels).order("restart", [W0]):
+                    process.send_signal(signal.SIGSTOP)
+        await channels.close()

@@ -25,6 +25,9 @@ VARIABLES = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
 class UnattendedRun:
     """Agents of tasks that leave with them, and of spares; each on a host of its own. Use `unattended`."""
 
+    flags: Sequence[str] = ("--exit-with-task",)
+    """Flags of all agents."""
+
     def __init__(
         self, folder: Path, roles: Mapping[str, int], spares: int, recovery: str, words: Sequence[str]
     ) -> None:
@@ -47,7 +50,12 @@ class UnattendedRun:
         """Run a command of the console on its host, with options of Popen."""
         command = [sys.executable, "-m", "tfscale.console.cli", *words, "--cluster", self.folder / "cluster.toml"]
         host = net_hosts.inside(len(self.seats))
-        return subprocess.Popen([*host, *command], env=os.environ | self._own(), **options)
+        return subprocess.Popen([*host, *command], env=os.environ | self._own("console"), **options)
+
+    def home(self, name: str) -> Path:
+        """Return the folder in which the agent of a seat, or `console`, keeps its state: one disk that all share."""
+        assert name in (*self.seats, "console")
+        return self.folder
 
     def said(self, seat: str) -> str:
         """Return what an agent has said so far."""
@@ -73,12 +81,9 @@ class UnattendedRun:
     def lose_host(self, seat: str) -> None:
         """Kill all that runs on the host of a seat, and cut it off."""
         self.cut_host(seat)
-        inside = net_hosts.inside(self.seats.index(seat))
-        spaces = subprocess.run([*inside, "readlink", "/proc/self/ns/net"], check=True, capture_output=True, text=True)
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if str((process / "ns" / "net").readlink()) == spaces.stdout.strip():
-                    os.kill(int(process.name), signal.SIGKILL)
+        for process in net_hosts.processes(self.seats.index(seat)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.agents[seat].wait()
 
     def epochs(self, task: str) -> list[tuple[int, int]]:
@@ -113,26 +118,28 @@ class UnattendedRun:
 
     def start_agent(self, seat: str) -> None:
         """Start the agent of a seat on its host."""
+        command = [sys.executable, PROGRAMS / self.words[0], self.folder, *self.words[1:]]
+        self.agents[seat] = self.agent_command(seat, "--", *command)
+
+    def agent_command(self, seat: str, *words: str | Path, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Run the agent's program with the flags of a seat on its host: words of `before`, the flags, the others."""
         (role, _, index), host = seat.partition(":"), self.seats.index(seat)
         place = ["--role", role, "--index", index]
         if role == "spare":
             place = ["--spare", f"{net_hosts.address(host)}:{AGENT_PORT}"]
-        words = ["--cluster", self.folder / "cluster.toml", *place, "--state-dir", self.folder, "--exit-with-task"]
-        command = [sys.executable, PROGRAMS / self.words[0], self.folder, *self.words[1:]]
+        flags = ["--cluster", self.folder / "cluster.toml", *place, "--state-dir", self.home(seat), *self.flags]
+        program = [*net_hosts.inside(host), sys.executable, "-m", "tfscale.agent.cli"]
         with self._log(seat) as log:
-            self.agents[seat] = subprocess.Popen(
-                [*net_hosts.inside(host), sys.executable, "-m", "tfscale.agent.cli", *words, "--", *command],
-                env=os.environ | VARIABLES | self._own(),
-                stderr=log,
-            )
+            environment = os.environ | VARIABLES | self._own(seat)
+            return subprocess.Popen([*program, *before, *flags, *words], env=environment, stdout=log, stderr=log)
 
-    def _own(self) -> dict[str, str]:
+    def _own(self, name: str) -> dict[str, str]:
         return {
             "CUDA_VISIBLE_DEVICES": "",
             "TF_CPP_MIN_LOG_LEVEL": "2",
             "TFSCALE_INSECURE": "1",
-            "XDG_RUNTIME_DIR": str(self.folder),
-            "XDG_STATE_HOME": str(self.folder),
+            "XDG_RUNTIME_DIR": str(self.home(name)),
+            "XDG_STATE_HOME": str(self.home(name)),
         }
 
     def _log(self, name: str) -> BinaryIO:

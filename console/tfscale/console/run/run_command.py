@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -98,4 +99,4 @@ def _spec(settings: Settings, run: OwnRun) -> ClusterSpec:
     agents = run.agents
     if not agents:
         raise OwnRunError(f"{run.name}: its agents ended at once")
-    return cluster_of(agents[0], settings)
+    return asyncio.run(cluster_of(agents[0], settings))

@@ -48,18 +48,28 @@ def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Ma
     return _here(settings, environment)
 
 
-def cluster_of(agent: LocalAgent, settings: Settings) -> ClusterSpec:
+async def cluster_of(agent: LocalAgent, settings: Settings) -> ClusterSpec:
     """Return the cluster of an agent of this machine. Raises UsageError and CommandError."""
     if agent.cluster is not None:
         return replace(load_cluster(Path(agent.cluster)), name=agent.run)
-    return asyncio.run(ask_agent(parse_address(agent.address), _tls(settings), insecure=settings.insecure))
+    return await ask_agent(parse_address(agent.address), _tls(settings), insecure=settings.insecure)
+
+
+def is_named(settings: Settings, environment: Mapping[str, str]) -> bool:
+    """Return True where the settings, a file at hand or TF_CONFIG say which cluster to show."""
+    is_given = any(each is not None for each in (settings.simulate, settings.agent, settings.cluster))
+    return is_given or bool(environment.get("TF_CONFIG")) or cluster_file(environment) is not None
+
+
+def local_runs(environment: Mapping[str, str]) -> list[LocalAgent]:
+    """List one agent of each run of this machine; two clusters whose files have one name are two runs."""
+    runs = {(agent.run, agent.fingerprint): agent for agent in reversed(local_agents(environment))}
+    return list(reversed(runs.values()))
 
 
 def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
-    # Two clusters whose files have one name are two runs.
-    runs = {(agent.run, agent.fingerprint): agent for agent in reversed(local_agents(environment))}
-    if runs:
-        return cluster_of(_choice(list(reversed(runs.values()))), settings)
+    if runs := local_runs(environment):
+        return asyncio.run(cluster_of(_choice(runs), settings))
     try:
         # An agent of another user, or in a container, announces itself elsewhere.
         usual = Address(LOOPBACK, DEFAULT_AGENT_PORT)

@@ -42,6 +42,8 @@ _OPTIONS = (
     # The console tries again by itself and reads no statistics; both cost 10 kB a channel.
     ("grpc.enable_retries", 0),
     ("grpc.enable_channelz", 0),
+    # An agent that is stopped, whose host still acknowledges what is sent to it: gRPC would wait for a minute.
+    ("grpc.http2.ping_timeout_ms", 5000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 800),

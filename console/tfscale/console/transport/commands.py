@@ -167,10 +167,19 @@ class AgentCommands:
         return True
 
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
+        has_begun = False
         async with self._explained(f"cannot {verb}", lead, call):
-            async for message in call:
-                check_time(message.at)
-                yield calls.progress(message, verb, message.at)
+            try:
+                async for message in call:
+                    check_time(message.at)
+                    yield calls.progress(message, verb, message.at)
+                    has_begun = True
+            except grpc.aio.AioRpcError as error:
+                if not has_begun or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+                why = await self._channels.explain(lead, error)
+                agent = f"the agent of {lead} at {self._channels.address(lead)}"
+                raise CommandError(f"the {verb} has begun, and goes on without this console: {agent}: {why}") from None
 
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail))

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ from tfscale.console.tui.screens.command_palette import ConsoleCommands
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
-from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
+from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
@@ -48,8 +49,17 @@ _WHILE_RUSHING = 0.1
 """Seconds between two pictures while a replay catches up."""
 
 
-class ConsoleApp(App[bool]):
-    """Live console in a terminal. Its result is True where the operator leaves an own run that goes on."""
+class Leaving(Enum):
+    """Wish with which the operator leaves, other than to end the console alone."""
+
+    RUN_GOES_ON = "run goes on"
+    RUN_ENDS = "run ends"
+    """Also where all tasks of an own run have ended."""
+    TO_RUNS = "to the list of runs"
+
+
+class ConsoleApp(App[Leaving]):
+    """Live console in a terminal."""
 
     TITLE = "tfscale"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
@@ -74,6 +84,7 @@ class ConsoleApp(App[bool]):
         Binding("n", "next_event", "to the next event", show=False),
         Binding("N", "last_event", "to the event before", show=False),
         Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("w", "runs", "the other runs on this machine", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
         Binding("question_mark", "help", "help: what every key does here", show=False),
         Binding("q", "quit", "quit", show=False),
@@ -98,9 +109,12 @@ class ConsoleApp(App[bool]):
         read_only: bool = False,
         palette: str | None = None,
         owns_run: bool = False,
+        is_of_list: bool = False,
     ) -> None:
+        """Show an engine's cluster; `is_of_list` where it was chosen from a list of runs, to which a key leads back."""
         super().__init__()
         self._owns_run = owns_run
+        self._is_of_list = is_of_list
         self._engine = engine
         self._spec = engine.source.spec
         self._commands = commands
@@ -119,11 +133,11 @@ class ConsoleApp(App[bool]):
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self.set_class(ascii, "-ascii")
         self.set_class(read_only, "-read-only")
+        self.set_class(is_of_list, "-of-list")
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        remembered = self._view_file.view.theme if palette is None else f"tfscale-{palette}"
-        self._kept_theme = next((name for name in PALETTES if name == remembered), next(iter(PALETTES)))
+        self._kept_theme = theme_name(palette, self._view_file.view.theme)
         self.theme = self._kept_theme
 
     @property
@@ -158,7 +172,7 @@ class ConsoleApp(App[bool]):
                 self._waiting = snapshot
                 return
         if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
-            self.exit(False if self._owns_run and snapshot.is_over else None)
+            self.exit(Leaving.RUN_ENDS if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
 
     def failed(self, problem: str) -> None:
@@ -256,10 +270,15 @@ class ConsoleApp(App[bool]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
+        if action == "runs":
+            return self._is_of_list
         if action == "order":
             offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
             return not self._is_read_only and offers
         return super().check_action(action, parameters)
+
+    def action_runs(self) -> None:
+        self.exit(Leaving.TO_RUNS)
 
     def action_step(self, seconds: int) -> None:
         if self._remote is not None:
@@ -310,14 +329,14 @@ class ConsoleApp(App[bool]):
         if not self._owns_run:
             self.exit()
         elif _has_ended(self._shown):
-            self.exit(False)
+            self.exit(Leaving.RUN_ENDS)
         elif not isinstance(self.screen, LeaveScreen):
             self.push_screen(LeaveScreen(self._spec.name, self.appearance), self._leave)
 
     def _leave(self, goes_on: bool | None) -> None:
         if goes_on is not None:
             # While the question stood there, it may have ended.
-            self.exit(goes_on and not _has_ended(self._shown))
+            self.exit(Leaving.RUN_GOES_ON if goes_on and not _has_ended(self._shown) else Leaving.RUN_ENDS)
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import resilient_states
@@ -15,9 +18,14 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.settings.view_state import ViewFile, state_path
-from tfscale.console.sources.source_factory import ClusterConnection
+from tfscale.console.sources.cluster_finder import cluster_of, local_runs
+from tfscale.console.sources.source_factory import ClusterConnection, connect_to
 from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.local.local_agents import LocalAgent
 from tfscale.core.errors import TfscaleError, UsageError
+
+if TYPE_CHECKING:
+    from tfscale.console.tui.app import Leaving
 
 _logger = logging.getLogger(__name__)
 
@@ -34,13 +42,48 @@ def run_screens(
     environment: Mapping[str, str],
     end_run: Callable[[], None] | None = None,
 ) -> int:
-    """Show the cluster until the operator leaves. Raises UsageError.
+    """Show the cluster until the operator leaves, and return the exit status. Raises TfscaleError.
 
     `end_run` ends a run that this console has started; it is called if the operator asks for it, or all tasks have
     ended. An error of the screens is no reason to end a training.
     """
+    return _show(settings, connection, environment, end_run)[1]
+
+
+def run_list(settings: Settings, environment: Mapping[str, str]) -> int:
+    """Show this machine's runs, and the run that the operator chooses, until they leave. Raises TfscaleError."""
     check_terminal(environment)
-    from tfscale.console.tui.app import ConsoleApp
+    from tfscale.console.tui.app import Leaving
+    from tfscale.console.tui.runs_app import RunsApp
+    from tfscale.console.tui.watched_run import WatchedRun
+    from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme_name
+
+    shown: LocalAgent | None = None
+    while True:
+        start_console_log(settings, logging.NullHandler())
+        name = theme_name(settings.theme, ViewFile.at(state_path(environment)).view.theme)
+        look = Appearance(PALETTES[name], ASCII if _draws_ascii(settings, environment) else UNICODE)
+        agent = RunsApp(partial(local_runs, environment), partial(WatchedRun, settings=settings), look, shown).run()
+        start_console_log(settings, logging.StreamHandler())
+        if agent is None:
+            return ExitStatus.WELL
+        shown = agent
+        connection = connect_to(asyncio.run(cluster_of(agent, settings)), settings, environment)
+        leaving, status = _show(settings, connection, environment, is_of_list=True)
+        if leaving is not Leaving.TO_RUNS:
+            return status
+
+
+def _show(
+    settings: Settings,
+    connection: ClusterConnection,
+    environment: Mapping[str, str],
+    end_run: Callable[[], None] | None = None,
+    is_of_list: bool = False,
+) -> tuple[Leaving | None, int]:
+    """Show the cluster, and return how the operator left and the exit status. Raises TfscaleError."""
+    check_terminal(environment)
+    from tfscale.console.tui.app import ConsoleApp, Leaving
 
     spec = connection.source.spec
     tape = ActiveRecording(spec)
@@ -56,25 +99,24 @@ def run_screens(
         Engine(connection.source, new_state, tape.write, connection.straggler_policy(settings)),
         connection.commands,
         tape,
-        ascii=settings.ascii or not (is_served(environment) or speaks_utf8(environment)),
+        ascii=_draws_ascii(settings, environment),
         until=StopCondition(settings.until, settings.seconds),
         view_file=ViewFile.at(state_path(environment)),
         read_only=settings.read_only,
         palette=settings.theme,
         owns_run=end_run is not None,
+        is_of_list=is_of_list,
     )
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
-    is_ended = app.run() is False
-    if connection.baselines is not None:
-        connection.baselines.close()
+    leaving = connection.run(app.run_async)
     start_console_log(settings, logging.StreamHandler())
-    if end_run is not None and is_ended:
+    if end_run is not None and leaving is Leaving.RUN_ENDS:
         end_run()
     if tape.problem:
         raise TfscaleError(f"--record {tape.problem}")
-    return app.return_code or ExitStatus.WELL
+    return leaving, app.return_code or ExitStatus.WELL
 
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
@@ -92,6 +134,10 @@ def run_server(settings: Settings, address: Address, tell: Callable[[str], None]
 def is_served(environment: Mapping[str, str]) -> bool:
     """Return True where this process draws on a page of `--serve`, and not on a terminal."""
     return "TEXTUAL_DRIVER" in environment
+
+
+def _draws_ascii(settings: Settings, environment: Mapping[str, str]) -> bool:
+    return settings.ascii or not (is_served(environment) or speaks_utf8(environment))
 
 
 def speaks_utf8(environment: Mapping[str, str]) -> bool:

@@ -24,13 +24,17 @@ _EVERY_CHANNEL = (
 )
 
 _AGENTS_CHANNEL = (
-    # A restarted agent is reached again within two seconds, a host that vanished is noticed within ten.
+    # A restarted agent is reached again within two seconds.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+_KEEPALIVE = (
+    # A host that vanished is noticed within ten seconds, while a call is under way.
     ("grpc.keepalive_time_ms", 5000),
     ("grpc.keepalive_timeout_ms", 5000),
-    ("grpc.use_local_subchannel_pool", 1),
 )
 
 SERVER_OPTIONS = (
@@ -97,14 +101,16 @@ class ChannelOpener:
         return 0 if self.certificates is None else self.certificates.version
 
     def open(self, address: Address, *, is_stream: bool = False) -> grpc.aio.Channel:
-        """Open a channel. A channel that carries only a task's stream needs no token, and costs less without.
+        """Open a channel; the calls of a host that is gone fail.
 
+        A channel that carries only a task's stream costs less: it sends no token, and whoever reads it notices silence.
         Raises SecurityError where the address may not be dialled.
         """
+        options = self._options if is_stream else [*self._options, *_KEEPALIVE]
         if uses_tls(address, self._spec, self._insecure) and self.certificates is not None:
-            return grpc.aio.secure_channel(str(address), self._kept(self.certificates), options=self._options)
+            return grpc.aio.secure_channel(str(address), self._kept(self.certificates), options=options)
         senders = token_senders(address) if address.is_loopback and not is_stream else None
-        return grpc.aio.insecure_channel(str(address), options=self._options, interceptors=senders)
+        return grpc.aio.insecure_channel(str(address), options=options, interceptors=senders)
 
     def _kept(self, certificates: KeptCertificates) -> grpc.ChannelCredentials:
         """Return the credentials of the newest certificate: one object for a thousand channels."""

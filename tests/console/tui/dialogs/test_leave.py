@@ -10,7 +10,7 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulation.simulated import SimulatedSource
 from tfscale.console.transport.commands import NoCommands
-from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.app import ConsoleApp, Leaving
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from waiting import until
 
@@ -21,9 +21,14 @@ def _app(*, owns_run: bool) -> ConsoleApp:
 
 
 @pytest.mark.parametrize(
-    ("keys", "result"), [(["q", "g"], True), (["q", "s"], False), (["q", "escape", "q", "q", "q", "enter"], True)]
+    ("keys", "result"),
+    [
+        (["q", "g"], Leaving.RUN_GOES_ON),
+        (["q", "s"], Leaving.RUN_ENDS),
+        (["q", "escape", "q", "q", "q", "enter"], Leaving.RUN_GOES_ON),
+    ],
 )
-async def test_the_answer_is_the_result(keys: Sequence[str], result: bool) -> None:
+async def test_the_answer_is_the_result(keys: Sequence[str], result: Leaving) -> None:
     app = _app(owns_run=True)
     async with app.run_test(size=(100, 30)) as pilot:
         for key in keys:

@@ -68,6 +68,9 @@ class SnapshotScreen(Screen[None]):
         self.app.set_timer(_UNTIL_GONE, gc.collect)
 
     def on_mount(self) -> None:
+        if self.app.has_class("-of-list"):
+            for line in self.query(KeyBar):
+                line.keys = (*line.keys[:1], ("w", "runs"), *line.keys[1:])
         if self.app.has_class("-read-only"):
             for line in self.query(KeyBar):
                 line.keys = tuple(pair for pair in line.keys if not ACTING & set(pair[0].split()))

@@ -212,6 +212,12 @@ def style(colour: str | None, background: str, bold: bool | None = None) -> Styl
     return Style(color=colour, bgcolor=background, bold=bold)
 
 
+def theme_name(palette: str | None, remembered: str | None) -> str:
+    """Return the name of the theme of this palette, else of the one chosen last, else of the first."""
+    name = remembered if palette is None else f"tfscale-{palette}"
+    return name if name is not None and name in PALETTES else next(iter(PALETTES))
+
+
 def theme(name: str) -> Theme:
     """Return the palette of this name as a Textual theme."""
     palette = PALETTES[name]
