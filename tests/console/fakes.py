@@ -340,6 +340,10 @@ class FakeCommands:
         self.without: list[str] = []
         self.carried_out: list[tuple[str, Task | None, str]] = []
         self.profiled: list[tuple[Task, float]] = []
+        self.refusal = ""
+
+    def why_no_order(self) -> str:
+        return self.refusal
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         self.orders.append((verb, tuple(tasks), generation))

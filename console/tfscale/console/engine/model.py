@@ -128,6 +128,8 @@ class Snapshot:
     """Newest progress of the command that is under way or has just ended."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Hosts on which no task is placed, with the reason."""
+    free_seats: Mapping[Address, bool] = field(default_factory=dict)
+    """Agents that hold no task: True for a spare, False where a task was placed elsewhere."""
     age: float = 0.0
     """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
     history: History | None = field(default=None, compare=False, repr=False)

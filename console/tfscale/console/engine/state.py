@@ -27,7 +27,13 @@ from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
 from tfscale.console.history.history import History
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.place_rule import moves
-from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement
+from tfscale.core.cluster.placement.placement import (
+    Placement,
+    PlacementError,
+    file_placement,
+    parse_placement,
+    seats_of,
+)
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
@@ -57,6 +63,7 @@ class ClusterState:
         self._history = History(spec.tasks) if has_history else None
         self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._placement = file_placement(spec)
+        self._free_seats = _free_seats(spec, self._placement)
         self._newest_placement = ""
         """Placement that an agent has told last, as JSON: most tell the same."""
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
@@ -139,6 +146,7 @@ class ClusterState:
             timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
             command=self._command,
             cordoned=self._placement.cordoned,
+            free_seats=self._free_seats,
             history=self._history,
         )
 
@@ -154,7 +162,7 @@ class ClusterState:
         before = self._placement
         if not newest.is_newer(before):
             return
-        self._placement = newest
+        self._placement, self._free_seats = newest, _free_seats(self._spec, newest)
         for each, seat in newest.seats.items():
             self._records[each].agent = seat
         for host, why in newest.cordoned.items():
@@ -318,6 +326,11 @@ class _TaskRecord:
             summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         known = self.task, self.agent, self.link, self.description, self.frame
         return TaskView(*known, summary, replicas, stages, diagnoses, awaited)
+
+
+def _free_seats(spec: ClusterSpec, placement: Placement) -> dict[Address, bool]:
+    held = set(placement.seats.values())
+    return {seat: seat in spec.spares for seat in seats_of(spec) if seat not in held}
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:

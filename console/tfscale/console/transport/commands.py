@@ -42,6 +42,9 @@ class Stack(NamedTuple):
 class Commands(Protocol):
     """Commands that the screens give. All raise CommandError."""
 
+    def why_no_order(self) -> str:
+        """Return why orders of this console are refused, whatever they are about; empty if they may be given."""
+
     def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         """Restart, stop or start tasks, and yield the progress.
 
@@ -76,6 +79,9 @@ class NoCommands:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
+    def why_no_order(self) -> str:
+        return ""
+
     async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
         raise CommandError(f"cannot {verb}: {self._reason}")
         yield
@@ -107,6 +113,9 @@ class AgentCommands:
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
+
+    def why_no_order(self) -> str:
+        return self._channels.why_no_order()
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         lead = await self._lead()

@@ -24,27 +24,37 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
+from tfscale.console.tui.dialogs.command_entry import CommandEntry
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
-from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
 from tfscale.console.tui.replay_controls import ReplayControls
+from tfscale.console.tui.screen_copy import Copied, save_screen
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
+from tfscale.console.tui.screens.command_names import NamedCommand, commands_of
 from tfscale.console.tui.screens.command_palette import ConsoleCommands
 from tfscale.console.tui.screens.events_screen import EventsScreen
+from tfscale.console.tui.screens.hosts_screen import HostsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
+from tfscale.console.tui.widgets.panes.headline_pane import headline
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 
-_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
-_PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
-"""Pages of the whole cluster, beside the first screen."""
+_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event"}
+_PAGES: dict[str, type[SnapshotScreen]] = {
+    "steps": StepsScreen,
+    "events": EventsScreen,
+    "advice": AdviceScreen,
+    "hosts": HostsScreen,
+}
+"""Pages of the whole cluster that need nothing but the snapshot."""
 _WHILE_RUSHING = 0.1
 """Seconds between two pictures while a replay catches up."""
 
@@ -72,9 +82,13 @@ class ConsoleApp(App[Leaving]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(order.key, f"order('{order.name}')", order.hint, show=False) for order in ORDERS.values()),
-        Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
-        Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
-        Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("1", "open('cluster')", "every task, the first page", show=False),
+        Binding("2,v", "open('steps')", "the last steps of all workers, side by side", show=False),
+        Binding("3", "open('heat')", "all tasks or GPUs as a heat map", show=False),
+        Binding("4,e", "open('events')", "what happened, when, and the evidence", show=False),
+        Binding("5,A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("6", "open('hosts')", "hosts, spares, the links between them, who else uses them", show=False),
+        Binding("7", "open('log')", "the log of the task under the cursor", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
         Binding("left_square_bracket", "step(-1)", "a second back", show=False),
@@ -83,11 +97,14 @@ class ConsoleApp(App[Leaving]):
         Binding("minus", "faster(-1)", "slower", show=False),
         Binding("n", "next_event", "to the next event", show=False),
         Binding("N", "last_event", "to the event before", show=False),
-        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("colon", "command", "a command by its name, with completion", show=False),
+        Binding("y", "copy(False)", "copy the row under the cursor, or the marked ones", show=False),
+        Binding("Y", "copy(True)", "copy the sentence on top", show=False),
+        Binding("ctrl+s", "save_screen", "save this screen as a picture and as text", show=False),
         Binding("w", "runs", "the other runs on this machine", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
         Binding("question_mark", "help", "help: what every key does here", show=False),
-        Binding("q", "quit", "quit", show=False),
+        Binding("q,ctrl+c", "quit", "quit", show=False),
     ]
 
     class SnapshotTaken(Message):
@@ -132,7 +149,8 @@ class ConsoleApp(App[Leaving]):
         # Without colours, and with 16 colours, of which some parts would share one, bars are made of letters.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self.set_class(ascii, "-ascii")
-        self.set_class(read_only, "-read-only")
+        self.set_class(read_only or self._remote is not None, "-read-only")
+        self.set_class(bool(commands.why_no_order()), "-observer")
         self.set_class(is_of_list, "-of-list")
         self._is_paused = False
         for name in PALETTES:
@@ -270,11 +288,13 @@ class ConsoleApp(App[Leaving]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
+        if action == "open":
+            return self._open_page is None or parameters[0] != self._open_page.page
         if action == "runs":
             return self._is_of_list
         if action == "order":
             offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
-            return not self._is_read_only and offers
+            return not self._is_read_only and self._remote is None and offers
         return super().check_action(action, parameters)
 
     def action_runs(self) -> None:
@@ -297,22 +317,64 @@ class ConsoleApp(App[Leaving]):
         if self._remote is not None and self._shown is not None:
             self._remote.last_event(self._shown)
 
-    def action_go_to(self) -> None:
-        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.appearance), self._go_to)
+    def action_command(self) -> None:
+        """Have a command typed; in a replay it may be a moment."""
+        if self._remote is not None:
+            line = CommandEntry(commands_of(self), self.appearance, "or a moment: 12:03:20, +90s, -5m, 50%")
+        else:
+            line = CommandEntry(commands_of(self), self.appearance)
+        self.push_screen(line, self._carry_out)
 
-    def _go_to(self, words: str | None) -> None:
-        if self._remote is not None and words:
+    def _carry_out(self, typed: NamedCommand | str | None) -> None:
+        if isinstance(typed, NamedCommand):
+            # Once the line is gone, so that the command finds the page below it.
+            self.call_later(typed.call)
+        elif typed and self._remote is not None:
             try:
-                self._remote.go_to(words)
+                self._remote.go_to(typed)
             except UsageError as error:
-                self.notify(str(error), severity="error")
+                self.notify(str(error), severity="error", markup=False)
+        elif typed:
+            self.notify(
+                f"{typed!r} is no command: ? names all keys, and : with nothing typed the commands",
+                severity="error",
+                markup=False,
+            )
+
+    def action_copy(self, sentence: bool) -> None:
+        """Copy the selected rows, or the sentence on top; without rows the sentence."""
+        if self._shown is None:
+            return
+        rows = self._open_page.rows_as_text() if self._open_page and not sentence else ()
+        state = self._view_file.path
+        copied = Copied("\n".join(rows) or self._shown.moment + headline(self._shown)[1], state and state.parent)
+        self.copy_to_clipboard(copied.text)
+        self.notify(copied.kept(), title="copied", markup=False)
+
+    def action_save_screen(self) -> None:
+        name = f"{self._spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        try:
+            written = save_screen(self, Path(), name)
+        except OSError as error:
+            self.notify(f"the screen could not be saved: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"saved as {written[0]} and {written[1].suffix}", markup=False)
 
     def action_open(self, name: str) -> None:
-        """Open a page of the whole cluster, in place of the open page."""
-        kind = _PAGES[name]
-        if isinstance(self.screen, tuple(_PAGES.values())):
+        """Open a page of the whole cluster, or the log of the selected task, in place of the open page."""
+        selected = self._selected() or self.cluster.selected
+        while self.screen is not self.cluster:
             self.pop_screen()
-        self.push_screen(kind(self._shown, self.appearance))
+        if name == "heat":
+            self.cluster.action_heat()
+        elif name == "log" and selected:
+            self._show_task(selected[0], only_log=True)
+        elif (kind := _PAGES.get(name)) is not None:
+            self.push_screen(kind(self._shown, self.appearance))
+
+    def on_page_chosen(self, message: PageChosen) -> None:
+        if self._open_page is not None and message.page != self._open_page.page:
+            self.action_open(message.page)
 
     def on_events_screen_jump_requested(self, message: EventsScreen.JumpRequested) -> None:
         if self._remote is not None:
@@ -353,12 +415,17 @@ class ConsoleApp(App[Leaving]):
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:
-            self._orders.ask(ORDERS[name], self._selected(), snapshot, self.appearance)
+            host = self._open_page.host if self._open_page else ""
+            self._orders.ask(ORDERS[name], self._selected(), snapshot, self.appearance, host)
+
+    @property
+    def _open_page(self) -> SnapshotScreen | None:
+        """Page that is open, also below the command palette; None below a dialogue."""
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+        return screen if isinstance(screen, SnapshotScreen) else None
 
     def _selected(self) -> tuple[Task, ...]:
-        # While the command palette is open, the selection is that of the screen below it.
-        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
-        return screen.selected if isinstance(screen, SnapshotScreen) else ()
+        return self._open_page.selected if self._open_page else ()
 
 
 def _has_ended(snapshot: Snapshot | None) -> bool:

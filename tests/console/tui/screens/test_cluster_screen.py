@@ -19,9 +19,9 @@ from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from tfscale.core.records.training import Training
 from waiting import settled, until
@@ -43,16 +43,16 @@ def status(app: ConsoleApp) -> str:
     return app.cluster.legend.status
 
 
-async def test_s_sorts_by_who_needs_a_look_first_then_by_every_column() -> None:
+async def test_s_offers_who_needs_a_look_first_then_every_column() -> None:
     app = build()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         seen = []
         for _ in range(7):
-            await pilot.press("s")
+            await pilot.press("s", "enter")
             seen.append(app.cluster.table.order.sort)
         assert seen[:2] == ["flag", "lag"] and "step" in seen and "device" in seen and seen[-1] == "task"
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         assert "worker:1 " in rows(app)[0] and app.cluster.table.cursor == fakes.worker(1)
         assert "flag↓" in app.cluster.table.render_line(0).text
 
@@ -206,7 +206,7 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         assert "gen" not in app.cluster.table.chosen_columns
         await pilot.press(*["j"] * (names.index("heat") - names.index("gen")), "space", "escape")
         assert app.screen is app.cluster and "heat" in app.cluster.table.columns
-        await pilot.press("s", "t")
+        await pilot.press("s", "enter", "t")
     kept = ViewFile.at(path).view
     assert kept.columns is not None and "heat" in kept.columns and "gen" not in kept.columns
     assert (kept.sort, kept.theme) == ("flag", "tfscale-light")
@@ -262,7 +262,7 @@ async def test_what_cannot_be_remembered_is_said() -> None:
     app = build(view_file=ViewFile(Path("/proc/nowhere/console.json")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         await pilot.pause()
         assert app.cluster.table.order.sort == "flag"
         assert any("could not be saved" in notification.message for notification in app._notifications)

@@ -22,8 +22,8 @@ from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.help_screen import HelpScreen
 from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.task_status import Stage
 from waiting import settled, still, until
@@ -166,6 +166,41 @@ async def test_the_question_of_a_start_says_which_tasks_run_already() -> None:
         assert asked.endswith("worker:1 runs already; a start stops nothing.")
 
 
+@pytest.mark.parametrize("size", [(60, 15), (60, 8), (80, 24)])
+async def test_a_question_about_64_workers_shows_its_price_and_buttons_and_no_has_the_focus(
+    size: tuple[int, int],
+) -> None:
+    app = build("straggler", 64)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await pilot.press("r")
+        assert isinstance(app.screen, ConfirmScreen)
+        focused: list[str] = []
+        app.screen.watch(app.screen, "focused", lambda widget: focused.append(str(getattr(widget, "label", ""))))
+        await still(pilot)
+        assert set(focused) - {""} == {"No (n)"}
+        seen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert all(word in seen for word in ("Restart all 64 workers?", "No (n)", "Restart (y)"))
+        assert size[1] == 8 or "are repeated" in seen
+        await pilot.press("t")
+        await still(pilot)
+        seen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "worker:0, worker:1" in seen and "Restart (y)" in seen
+
+
+async def test_an_observer_is_not_asked_and_may_look_at_stacks() -> None:
+    commands = fakes.FakeCommands()
+    commands.refusal = "its certificate is that of an observer, which gives no orders"
+    app = build(commands=commands)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        named = {key for keys, _ in app.screen.query_one(KeyBar).keys for key in keys.split()}
+        await pilot.press("r", "x", "S", "P")
+        assert app.screen is app.cluster and "r" not in named
+        await pilot.press("b")
+        assert isinstance(app.screen, StackScreen)
+
+
 async def test_enter_on_the_question_cancels() -> None:
     commands = fakes.FakeCommands()
     app = build("straggler", commands=commands)
@@ -208,7 +243,7 @@ async def test_filter_sort_and_clear() -> None:
         assert ["worker" in line for line in lines(app)].count(True) == 1
         await pilot.press("escape")
         assert app.screen.query_one(Input).display is False
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         assert "worker:1 " in lines(app)[1]
 
 

@@ -14,15 +14,16 @@ from textual.widgets import Input, Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.settings.view_state import View
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.dialogs.sort_picker import SortPicker
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.filter_query import filterable, parse
 from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
@@ -31,9 +32,9 @@ from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 
-_AROUND = 18
+_AROUND = 19
 """Lines beside the table's rows, with empty lines between the parts."""
-_AROUND_ALL = 22
+_AROUND_ALL = 23
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
 """Characters of the filter that is shown beside the number of remaining tasks."""
@@ -43,11 +44,16 @@ KEYS = (
     ("q", "quit"),
     ("enter", "task"),
     ("l", "log"),
+    ("b", "stack"),
     ("r", "restart"),
     ("/", "filter"),
     ("s", "sort"),
+    (":", "cmd"),
+    ("v", "steps"),
+    ("e", "events"),
+    ("A", "advice"),
     ("space", "mark"),
-    ("h", "heat map"),
+    ("y", "copy"),
     ("o", "group"),
     ("c", "columns"),
     ("p", "pause"),
@@ -73,7 +79,7 @@ class ClusterScreen(SnapshotScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
-        Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
+        Binding("s", "sort", "choose the sort order; a click on a heading does too", show=False),
         Binding("i", "invert", "turn the order around", show=False),
         Binding("o", "group", "group by host, by role, not at all", show=False),
         Binding("c", "columns", "choose the columns", show=False),
@@ -107,6 +113,10 @@ class ClusterScreen(SnapshotScreen):
         self._measure = next((name for name in MEASURES if name == view.measure), "lag")
 
     @property
+    def page(self) -> str:
+        return "cluster"
+
+    @property
     def selected(self) -> tuple[Task, ...]:
         return self.table.selected
 
@@ -119,8 +129,12 @@ class ClusterScreen(SnapshotScreen):
     def _logs(self) -> tuple[str, ...]:
         return log_names(self.snapshot.tasks) if self.snapshot else ()
 
+    def rows_as_text(self) -> Sequence[str]:
+        return [self.table.row_as_text(task) for task in self.selected]
+
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield self.title_line.data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
@@ -199,11 +213,15 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def action_sort(self) -> None:
+        """Have the sort order chosen; the order after the present one has the cursor."""
         first = ("task", *_FIRST_SORTS)
         others = (name for name in self.table.columns if column_named(name).drawn is Drawn.TEXT)
-        names = [*first, *(name for name in others if name not in first)]
-        at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
-        self.sort_by(names[(at + 1) % len(names)])
+        columns = [column_named(name) for name in [*first, *(name for name in others if name not in first)]]
+        self.app.push_screen(SortPicker(columns, self.table.order.sort, self.appearance), self._sorted)
+
+    def _sorted(self, name: str | None) -> None:
+        if name is not None:
+            self.sort_by(name)
 
     def sort_by(self, name: str) -> None:
         """Sort by the column of this name, in its own direction."""
@@ -219,7 +237,10 @@ class ClusterScreen(SnapshotScreen):
         self._arrange(replace(self.table.order, is_reversed=not self.table.order.is_reversed))
 
     def action_group(self) -> None:
-        group = GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)]
+        self.group_by(GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)])
+
+    def group_by(self, group: str) -> None:
+        """Group the tasks, one of `GROUPINGS`."""
         self._arrange(replace(self.table.order, group=group, closed=frozenset()))
 
     def _arrange(self, order: RowOrder) -> None:

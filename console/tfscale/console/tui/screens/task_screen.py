@@ -16,14 +16,15 @@ from tfscale.console.transport.channels import CommandError
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.task_charts import Charts
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
+from tfscale.console.tui.widgets.navigation.tab_line import TabLine
 from tfscale.console.tui.widgets.panes.input_line import InputLine
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.log_view import LogView
 from tfscale.console.tui.widgets.panes.task_detail import Detail
 from tfscale.core.cluster.task import Task
 
 TAIL = 500
-_BOTH = 34
+_BOTH = 35
 """Lines from which on facts, charts and log are shown at once."""
 KEYS = (
     ("esc", "back"),
@@ -36,6 +37,7 @@ KEYS = (
     ("p", "pause"),
     ("G", "follow"),
     ("b", "stack"),
+    ("?", "help"),
 )
 
 FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
@@ -112,11 +114,16 @@ class TaskScreen(SnapshotScreen):
         self._ended = ""
 
     @property
+    def page(self) -> str:
+        return "log" if self._only == "log" else ""
+
+    @property
     def selected(self) -> tuple[Task, ...]:
         return (self._shown_task,)
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         with VerticalScroll(id="facts", can_focus=False):
             yield Detail(self._shown_task).data_bind(**bound)
         yield self.charts.data_bind(**bound)
@@ -169,6 +176,7 @@ class TaskScreen(SnapshotScreen):
 
     def _show_only(self, part: str) -> None:
         self._only = part
+        self.query_one(TabLine).page = self.page
         for name in ("facts", "charts", "log"):
             self.set_class(part == name, name)
         # Padding wider than the screen would reach beyond its edge.

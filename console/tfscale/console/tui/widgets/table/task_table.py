@@ -328,6 +328,15 @@ class TaskTable(ScrollView, can_focus=True):
         if task in self._at:
             self._move_to(self._at[task])
 
+    def row_as_text(self, task: Task) -> str:
+        """Return the texts of a task's row, without bars."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return str(task)
+        columns = [placed.column for placed in self._placed if placed.column.drawn is Drawn.TEXT]
+        view, scene = snapshot.view(task), self._scene(snapshot)
+        return "  ".join(filter(None, [column.cell(view, scene)[0].strip() for column in columns]))
+
     def action_mark(self) -> None:
         row = self._under_cursor
         if row is not None:

@@ -7,6 +7,8 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import AppearanceWidget
 from tfscale.console.tui.widgets.charts.step_bar import legend
+from tfscale.console.tui.widgets.navigation.clickable_line import ClickableLine
+from tfscale.console.tui.widgets.navigation.key_names import key_name
 
 
 class Legend(AppearanceWidget):
@@ -25,8 +27,8 @@ class Legend(AppearanceWidget):
         return text
 
 
-class KeyBar(AppearanceWidget):
-    """Key bar: the keys that work on this screen, in its last line."""
+class KeyBar(ClickableLine):
+    """Key bar: the keys that work on this screen, in its last line; a click on one presses it."""
 
     keys: reactive[tuple[tuple[str, str], ...]] = reactive(())
 
@@ -38,13 +40,21 @@ class KeyBar(AppearanceWidget):
         """Draw as many keys as fit, and always the last."""
         *keys, last = self.keys or (("", ""),)
         room = self.size.width - sum(map(len, last)) - 1
-        text = Text(no_wrap=True, overflow="crop")
+        text = self.begin()
         for key, meaning in keys:
             if text.cell_len + len(key) + len(meaning) + 3 <= room:
                 self._append(text, key, meaning)
         self._append(text, *last)
         return text
 
-    def _append(self, text: Text, key: str, meaning: str) -> None:
-        text.append(key, style=f"bold {self.appearance.palette.text}")
-        text.append(f" {meaning}  ", style=self.appearance.palette.dim)
+    def _append(self, text: Text, keys: str, meaning: str) -> None:
+        for key in keys.split(" "):
+            begin = text.cell_len
+            text.append(f"{key} ", style=f"bold {self.appearance.palette.text}")
+            self.note(begin, text.cell_len - 1, key)
+        begin = text.cell_len
+        text.append(f"{meaning}  ", style=self.appearance.palette.dim)
+        self.note(begin - 1, text.cell_len - 2, keys.split(" ")[0])
+
+    def chosen(self, meaning: str) -> None:
+        self.app.simulate_key(key_name(meaning))
