@@ -14,7 +14,6 @@ from google.protobuf.message import Message
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.cluster.operation import OperationProgress
-from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
@@ -221,14 +220,6 @@ def failure_message(record: FailureReport, to: agent_pb2.TaskIdentity) -> agent_
 def failure_record(message: agent_pb2.FailureReport) -> FailureReport:
     """Return the report of a failure. Raises WireError for a state that this version does not know."""
     return record_of(FailureReport, message)
-
-
-def counts_record(text: str) -> RecoveryCounts:
-    """Return the counts that came with a request. Raises WireError."""
-    try:
-        return received_counts(text, steady_time())
-    except ValueError as error:
-        raise WireError(str(error)) from None
 
 
 def verdict_message(record: Verdict) -> agent_pb2.FailureVerdict:
