@@ -21,7 +21,7 @@ from tfscale.agent.placement.seat import SeatReport
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
-from tfscale.core.failure.hang_limits import BUSY
+from tfscale.core.failure import hang_limits
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
 from tfscale.core.records.hello import Hello
@@ -305,8 +305,11 @@ def pause_in(frame: telemetry_pb2.Frame) -> str:
     if usage.frozen:
         return "is frozen with its container: let it go on"
     for activity in frame.activities:
-        if not activity.HasField("end") and frame.at - activity.begin < BUSY and activity.kind in _OWN_WORK:
+        if not activity.HasField("end") and frame.at - activity.begin < hang_limits.BUSY and activity.kind in _OWN_WORK:
             return _OWN_WORK[activity.kind]
+    # Whoever hangs in a reduction has entered it after its last step: within a fifth of the time that makes a hang.
+    if frame.collective.HasField("entered_at") and frame.at - frame.collective.entered_at < hang_limits.SHORTEST / 2:
+        return "reduces with the others, by the word of its own agent"
     return ""
 
 

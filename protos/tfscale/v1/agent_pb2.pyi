@@ -811,7 +811,7 @@ class FailureReport(_message.Message):
     is_inside: _builtins.bool
     """of a hang: it waits in a collective"""
     unstarted: _builtins.float
-    """Seconds for which the command to the status's generation has not started the task; absent where it runs or ended."""
+    """Seconds for which nothing was heard of its start in the status's generation; absent where it runs or ended."""
     counts: _builtins.str
     """as in ApplyRequest"""
     @_builtins.property

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded
+from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided
 from tfscale.agent.cluster.journal import Intent
 from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.consensus.joining import Joining
@@ -136,6 +136,16 @@ async def test_without_a_majority_nothing_is_agreed_on_and_who_is_silent_is_name
     for host in HOSTS[1:]:
         cluster.lines[f"{host}:7070"].is_cut = False
     assert await cluster.of(HOSTS[2]).newest() is None
+
+
+async def test_of_two_hosts_each_refusal_says_that_a_third_one_is_needed(tmp_path: Path) -> None:
+    document = {"cluster": {"worker": ["10.0.0.1:2222"]}, "spares": {"agents": ["10.0.0.9:7070"]}}
+    pair = Cluster(parse_cluster(document, name="t", where="t", base=Path()), tmp_path)
+    await pair.found()
+    pair.lines["10.0.0.9:7070"].is_cut = True
+    advice = r"of two hosts \(10\.0\.0\.1 and 10\.0\.0\.9\) neither moves a task without the other, also not by hand"
+    with pytest.raises(Undecided, match=f"2 of 2 agents must agree: 10.0.0.9:7070: cut off; {advice}"):
+        await pair.of("10.0.0.1").newest()
 
 
 async def test_a_command_to_a_thousand_tasks_fits(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import grpc.aio
 import pytest
 from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
 from running_agents import W0, W1, W2, agent, fill, runs, status_when
+from tfscale.agent.consensus import voter_peer
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.records.task_status import Reason, TaskState
+from tfscale.core.version import installed_version
 from tfscale.v1 import agent_pb2
 
 ALL = (W0, W1, W2)
@@ -120,12 +122,25 @@ async def test_an_agent_with_another_cluster_file_has_a_move_refused_before_anyt
         assert [await runs(cluster.seats[str(task)]) for task in ALL] == before
 
 
-async def test_an_agent_whose_file_has_tasks_stay_is_named_and_nothing_starts_before_it_votes(
-    make_settings: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        (installed_version(), ": give it the same cluster file, whose [spares] or min_workers let tasks move"),
+        ("9.9", f", because it is of version {installed_version()}, and this one of 9.9: upgrade it"),
+    ],
+    ids=["another file", "an older version"],
+)
+async def test_an_agent_that_does_not_vote_is_named_with_the_reason_and_nothing_starts_before_it_votes(
+    make_settings: Callable[..., AgentSettings],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str,
+    why: str,
 ) -> None:
+    monkeypatch.setattr(voter_peer, "installed_version", lambda: own)
     cluster = Cluster(make_settings)
     third = replace(cluster.seats["worker:2"], cluster=without_spares(cluster.spec), seat=None)
-    words = f"{cluster.spec.agents[W2]}: does not vote: give all agents the same cluster file, and one version"
+    words = f"{cluster.spec.agents[W2]}: does not vote{why}"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(agent(third))
         for name in ("worker:0", "worker:1", "spare"):

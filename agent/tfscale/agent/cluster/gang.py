@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
@@ -56,6 +57,14 @@ class Busy(GangError):
     """A command that was refused because another command is under way."""
 
 
+class Undecided(GangError):
+    """A command or a question on which no majority has agreed."""
+
+
+class Unanswered(GangError):
+    """A request that a task's agent does not answer."""
+
+
 class Overtaken(GangError):
     """A request for a generation that the cluster has left."""
 
@@ -95,7 +104,10 @@ class GangMember(Protocol):
     """
 
     async def check(self, generation: int, is_start: bool, /) -> None:
-        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing."""
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing.
+
+        It is Unanswered where the task's agent does not answer.
+        """
 
     async def fence(
         self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
@@ -118,7 +130,7 @@ class Placer(Protocol):
     async def newest(self) -> int:
         """Return the generation of the newest command that the agents agree on, 0 before the first.
 
-        Raises GangError where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
+        Raises Undecided where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
         """
 
     async def agree(self, intent: Intent, counts: RecoveryCounts, failed_in: int | None, /) -> None:
@@ -126,7 +138,7 @@ class Placer(Protocol):
 
         The tasks of a command for a failure failed in generation `failed_in`.
 
-        Raises Overtaken where another command came first, and GangError where no majority answers.
+        Raises Overtaken where another command came first, and Undecided where no majority answers.
         """
 
     async def confirm(self, generation: int, /) -> None:
@@ -233,10 +245,10 @@ class Gang:
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
             generation = await self._next_generation(expected)
-            await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
+            silent = await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._leave_to_lower()
             reason = reason if reason.text else Reason(f"{verb} by request")
-            return await self._launch(_intent(verb, planned, generation, reason), failed_in, counted)
+            return await self._launch(_intent(verb, planned, generation, reason), failed_in, silent, counted=counted)
 
     async def move(
         self,
@@ -261,7 +273,7 @@ class Gang:
             await self._leave_to_lower()
             placement = placement_in(generation)
             intent = _intent(Verb.RESTART, tasks, generation, reason, placement)
-            return await self._launch(intent, failed_in, counted)
+            return await self._launch(intent, failed_in, counted=counted)
 
     async def learn(self, counts: RecoveryCounts) -> None:
         """Go on with counts of another agent where they are newer than the own. Raises JournalError."""
@@ -369,16 +381,23 @@ class Gang:
         agreed = 0 if self.placer is None else await self.placer.newest()
         return max(agreed, self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
-    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
-        """Check all that the command needs before anything is stopped. Raises GangError with all that is missing."""
+    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> dict[Task, str]:
+        """Check all that the command needs before anything is stopped. Raises GangError with all that is missing.
+
+        A stop on which a majority agrees needs no agent: return the tasks whose agents do not answer, with the words
+        for it.
+        """
         checks = (self._members[task].check(generation, is_start) for task in tasks)
-        outcomes = await asyncio.gather(*checks, return_exceptions=True)
-        if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
+        outcomes = dict(zip(tasks, await asyncio.gather(*checks, return_exceptions=True), strict=True))
+        if other := [each for each in outcomes.values() if each is not None and not isinstance(each, TfscaleError)]:
             raise other[0]
-        if missing := [str(outcome) for outcome in outcomes if isinstance(outcome, TfscaleError)]:
+        waits_for_none = verb is Verb.STOP and self.placer is not None
+        silent = {task: str(each) for task, each in outcomes.items() if waits_for_none and isinstance(each, Unanswered)}
+        if missing := [str(each) for task, each in outcomes.items() if each is not None and task not in silent]:
             raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
         if verb is Verb.START:
             await self._refuse_to_stop(tasks)
+        return silent
 
     async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
         """Raise GangError if a start would have to stop a living task that trains with the others."""
@@ -406,14 +425,21 @@ class Gang:
             driver.cancel(why)
             await asyncio.wait([driver])
 
-    async def _launch(self, intent: Intent, failed_in: int | None = None, counted: Counting | None = None) -> Operation:
+    async def _launch(
+        self,
+        intent: Intent,
+        failed_in: int | None = None,
+        silent: Mapping[Task, str] = MappingProxyType({}),
+        *,
+        counted: Counting | None = None,
+    ) -> Operation:
         """Begin a command once the agents agree on it, in the place of one under way."""
         generation, counting = intent.generation, counted or _nothing_counted
         if self.placer is not None:
             await self.placer.agree(intent, counting(self.counts, generation), failed_in)
         await self._cancel()
         await self._journal.count(lambda own: counting(own, generation), generation=generation, intent=intent)
-        operation = Operation(intent, tuple(map(Task.parse, intent.tasks)))
+        operation = Operation(intent, tuple(map(Task.parse, intent.tasks)), silent)
         operation.report(Stage.PLANNED, operation.tasks, intent.reason)
         self._drive(operation)
         return operation
@@ -518,14 +544,18 @@ class Gang:
         return self.placer if operation.intent.placement else None
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
-        """Act on all tasks in parallel, wait for all, then raise the first failure."""
-        outcomes = await asyncio.gather(*(act(operation, task) for task in operation.tasks), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        """Act on all tasks in parallel, wait for all, then raise the first failure.
+
+        Callers do not wait for tasks whose agents were silent before it began: these come last.
+        """
+        await _all_done(act(operation, task) for task in operation.tasks if task not in operation.silent)
+        for task, why in operation.silent.items():
+            operation.unreachable(task, f"whether {task} runs is not known: {why}")
+        await _all_done(act(operation, task) for task in operation.silent)
 
     async def _fence(self, operation: Operation, task: Task) -> None:
-        operation.report(Stage.STOPPING, [task])
+        if task not in operation.silent:  # the last that its callers hear is that nobody knows of it
+            operation.report(Stage.STOPPING, [task])
         fence, verb = self._members[task].fence, _verb(operation)
         status = await self._request(operation, task, lambda number, reason, lost: fence(number, reason, lost, verb))
         if verb.is_end and status.state in _ALIVE:
@@ -560,6 +590,13 @@ class Gang:
 def _intent(verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = "") -> Intent:
     names = tuple(map(str, tasks))
     return Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
+
+
+async def _all_done(acts: Iterable[Awaitable[None]]) -> None:
+    """Wait for all, then raise the first failure."""
+    for outcome in await asyncio.gather(*acts, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 def verb_of(name: str) -> Verb:

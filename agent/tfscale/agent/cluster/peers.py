@@ -12,7 +12,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
-from tfscale.agent.cluster.gang import GangError, Overtaken, Verb
+from tfscale.agent.cluster.gang import GangError, Overtaken, Unanswered, Verb
 from tfscale.agent.network.greetings import Answer
 from tfscale.agent.on_demand.stack_requests import StackUnavailable
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
@@ -80,7 +80,7 @@ class Peer:
             await self._stub().Apply(request, timeout=_CHECK, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNANSWERED:
-                raise GangError(self._no_answer()) from None
+                raise Unanswered(self._no_answer()) from None
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
                 raise self._refused(error) from error
 
@@ -251,17 +251,18 @@ class Peer:
         grace period, and gRPC holds back the first metadata of such a call until its answer.
         """
         loop = asyncio.get_running_loop()
-        heard, is_reported = loop.time(), False
+        heard, is_reported, pause = loop.time(), False, self._patience / 20
         while True:
             # An agent that is stopped answers nothing, and its kernel keeps the connection.
-            if await self.generation(self._patience / 4, wait=True) is not None:
+            left = self._patience if is_reported else heard + self._patience - loop.time()
+            if await self.generation(min(self._patience / 4, max(left, pause)), wait=True) is not None:
                 if is_reported:
                     _logger.info("its agent answers again", extra={"task": str(self.task)})
                 heard, is_reported = loop.time(), False
             elif loop.time() - heard >= self._patience and not is_reported:
                 is_reported = True
                 unreachable(self._no_answer())
-            await asyncio.sleep(self._patience / 20)
+            await asyncio.sleep(pause)
 
     def _log_refusal(self, error: grpc.aio.AioRpcError) -> None:
         """Log once that a stranger's agent answers at the peer's address, or an agent with another cluster file."""

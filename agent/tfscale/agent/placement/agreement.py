@@ -11,12 +11,13 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, verb_of
+from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided, verb_of
 from tfscale.agent.cluster.journal import Intent
 from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.consensus.register import NoMajority, Register
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.placement.electorate import electorate_of
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 
 _LARGEST = 1 << 22
@@ -52,13 +53,14 @@ class Agreement:
 
     def __init__(self, spec: ClusterSpec, seat: Address, register: Register) -> None:
         self._spec, self._seat, self._register = spec, seat, register
+        self._why_neither_alone = electorate_of(spec).why_neither_alone
 
     async def newest(self) -> AgreedCommand | None:
-        """Return the newest command, None before the first. Raises GangError where no majority answers."""
+        """Return the newest command, None before the first. Raises Undecided where no majority answers."""
         try:
             return self._parsed((await self._register.read()).value)
         except NoMajority as error:
-            raise GangError(str(error)) from None
+            raise self._undecided(error) from None
 
     async def agree(
         self,
@@ -80,7 +82,7 @@ class Agreement:
         Raises:
             Overtaken: another command came first, or has placed the tasks anew.
             TasksEnded: a command has ended the tasks since they failed.
-            GangError: no majority answers, or whether it has agreed is not known.
+            Undecided: no majority answers, or whether it has agreed is not known.
         """
         wanted = AgreedCommand(self._seat, intent.verb, intent.tasks, intent.generation, placement)
         sent = "" if counts is None else counts.sent(steady_time())
@@ -94,7 +96,10 @@ class Agreement:
         try:
             await self._register.change(after)
         except NoMajority as error:
-            raise GangError(str(error)) from None
+            raise self._undecided(error) from None
+
+    def _undecided(self, error: NoMajority) -> Undecided:
+        return Undecided("; ".join(filter(None, (str(error), self._why_neither_alone))))
 
     def _parsed(self, value: bytes) -> AgreedCommand | None:
         """Return the command of a register's value. Raises GangError for one that this agent cannot read."""

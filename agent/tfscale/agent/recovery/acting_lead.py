@@ -204,11 +204,14 @@ class ActingLead:
             return _OVER
         await self._gang.catch_up()
         budget, cordoned = self._budget(incident), await self._replacement.count(incident)
-        pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
+        if incident.waited:
+            incident.troubled = incident.begun - incident.waited
+        pause = max(0.0, _jittered(budget.pause(self._policy)) - max(settle, incident.waited))
         while (verdict := await self._decided(incident, budget)) is None:
-            await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
-            if (verdict := await self._decided(incident, budget)) is not None:
-                break
+            if pause:
+                await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
+                if (verdict := await self._decided(incident, budget)) is not None:
+                    break
             try:
                 moved = await self._moved(incident, cordoned, budget.name)
                 operation = moved or await self._command(incident, budget)
@@ -249,7 +252,7 @@ class ActingLead:
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may follow from another failure whose report is still to come."""
-        is_certain = any(failure.primary for failure in incident.failures.values())
+        is_certain = any(failure.primary or failure.unstarted for failure in incident.failures.values())
         is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
         return not (is_certain or is_alone)
 

@@ -198,7 +198,8 @@ async def seen(place: Place, keys: Sequence[str]) -> set[str]:
     """Press each key at the place, until one of them ends the app; return those with a visible effect."""
     found = set()
     app = place.build()
-    async with app.run_test(size=SIZE) as pilot:
+    # Without notifications a test's screen has no toasts, by which some keys answer.
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         for key in keys:
             await go_back(pilot)
             await come_to(pilot, place)
@@ -501,3 +502,15 @@ async def test_ctrl_c_quits(place: Place) -> None:
         await come_to(pilot, place)
         await pilot.press("ctrl+c")
         await until(lambda: has_ended(app), pilot.pause)
+
+
+@pytest.mark.parametrize("place", [Place(("A",)), Place(("b",))])
+async def test_ctrl_c_copies_what_is_marked(place: Place) -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        marked = app.screen.query(Static).last()
+        marked.text_select_all()
+        await pilot.press("ctrl+c")
+        await until(lambda: app.clipboard, pilot.pause)
+        assert app.clipboard in str(marked.render()) and not has_ended(app)

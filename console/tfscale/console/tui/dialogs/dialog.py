@@ -32,11 +32,19 @@ class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
     Dialog.ascii > .frame { border: ascii $secondary; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "app.quit", "quit", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "copy_or_quit", "copy what the mouse has marked, else quit", show=False)
+    ]
 
     def __init__(self, appearance: Appearance) -> None:
         super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._look = appearance
+
+    async def action_copy_or_quit(self) -> None:
+        if marked := self.get_selected_text():
+            self.app.copy_to_clipboard(marked)
+        else:
+            await self.app.run_action("quit")
 
 
 class Page(Dialog[None]):

@@ -64,7 +64,10 @@ class HostsScreen(SnapshotScreen):
         self.table = HostTable()
         self._facts = Static(id="facts", markup=False)
         self._links = Static(id="links", classes="region", markup=False)
+        self._links.border_title = "links, share of the time in which they are busy: from row to column"
         self._hosts = Hosts()
+        self._written: dict[Static, Text] = {}
+        """Text of each part, which is drawn only if it changes."""
 
     @property
     def page(self) -> str:
@@ -109,8 +112,8 @@ class HostsScreen(SnapshotScreen):
         self._hosts = hosts_of(self.snapshot, self.host)
         self._show_keys()
         self.set_class(self.size.height < _FRAMED, "bare")
-        self.query_one("#hosts").border_title = self._hosts.title
-        self._links.border_title = "links, share of the time in which they are busy: from row to column"
+        if (region := self.query_one("#hosts")).border_title != self._hosts.title:
+            region.border_title = self._hosts.title
         self.table.show(self._hosts)
         self._show_cursor()
 
@@ -138,8 +141,12 @@ class HostsScreen(SnapshotScreen):
         self._links.display = has_matrix = lines >= 3 and bool(self._hosts.links)
         drawn = matrix(self._hosts, self.table.cursor, width, lines, self.appearance) if has_matrix else []
         self.table.styles.height = min(rows, max(3, room - len(facts) - len(drawn) - (2 * edges if drawn else edges)))
-        self._facts.update(spelled(Text("\n").join(facts), self.appearance))
-        self._links.update(spelled(Text("\n").join(drawn), self.appearance))
+        for part, lines_of_part in ((self._facts, facts), (self._links, drawn)):
+            text = spelled(Text("\n").join(lines_of_part), self.appearance)
+            before = self._written.get(part)
+            if text != before:
+                self._written[part] = text
+                part.update(text, layout=before is None or before.plain.count("\n") != text.plain.count("\n"))
 
     def _words(self, facts: HostFacts | None, width: int) -> Iterator[Text]:
         if facts is None:

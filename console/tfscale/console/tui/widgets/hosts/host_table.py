@@ -45,6 +45,8 @@ class HostTable(ScrollView, can_focus=True):
         self._hosts = Hosts()
         self._columns: Sequence[HostColumn] = ()
         self._address = ""
+        self._drawn: dict[int, Strip] = {}
+        """Visible lines as they were drawn last."""
 
     @property
     def cursor(self) -> HostFacts | None:
@@ -57,24 +59,36 @@ class HostTable(ScrollView, can_focus=True):
         return addresses.index(self._address) if self._address in addresses else 0
 
     def show(self, hosts: Hosts) -> None:
-        """Show these hosts; the cursor stays on its host."""
+        """Show these hosts; the cursor stays on its host. Only lines that have changed are drawn."""
         self._hosts = hosts
+        before, size = self._columns, self.virtual_size
         self._place()
+        if size == self.virtual_size and [each.width for each in before] == [each.width for each in self._columns]:
+            changed = [y for y, strip in self._drawn.items() if self._line(y) != strip]
+            for y in changed:
+                self.refresh(Region(0, y, self.size.width, 1))
+        else:
+            self.refresh()
 
     def watch_appearance(self) -> None:
         self.refresh()
 
     def on_resize(self, _event: events.Resize) -> None:
         self._place()
+        self._drawn.clear()
         self._show_cursor()
+        self.refresh()
 
     def _place(self) -> None:
         bar = len(self._hosts.facts) + 1 > self.size.height
         self._columns = columns_for(self._hosts, self.size.width - 2 - bar)
         self.virtual_size = Size(self.size.width, len(self._hosts.facts) + 1)
-        self.refresh()
 
     def render_line(self, y: int) -> Strip:
+        strip = self._drawn[y] = self._line(y)
+        return strip
+
+    def _line(self, y: int) -> Strip:
         palette, width = self.appearance.palette, self.size.width
         index = self.scroll_offset.y + y - 1
         if y == 0:
