@@ -59,6 +59,7 @@ class Peer:
         task: Task,
         opener: ChannelOpener,
         patience: float = 20.0,
+        *,
         counts: Callable[[], str] = lambda: "",
     ) -> None:
         self._spec, self.task, self._opener, self._counts = spec, task, opener, counts
