@@ -110,10 +110,29 @@ async def test_a_failure_of_before_a_stop_restarts_nothing(cluster: Cluster, ver
     home = file_placement(cluster.spec)
     await cluster.of(HOSTS[0]).agree(intent(5, verb, "worker:1", "worker:2"), home, home, None)
     for tasks in (("worker:0", "worker:1"), ("worker:2",)):
-        with pytest.raises(TasksEnded, match=f"a {verb} in generation 5 has ended them"):
+        with pytest.raises(TasksEnded, match="a stop in generation 5 has ended them"):
             await cluster.of(HOSTS[1]).agree(intent(6, "restart", *tasks), home, home, 4)
     await cluster.of(HOSTS[1]).agree(intent(6, "restart", "worker:0"), home, home, 4)
     await cluster.of(HOSTS[1]).agree(intent(7, "restart", "worker:1"), home, home, None)  # an operator may
+
+
+async def test_what_was_ended_is_known_until_it_is_started(cluster: Cluster) -> None:
+    home, agreement = file_placement(cluster.spec), cluster.of(HOSTS[0])
+
+    async def ended() -> dict[str, int]:
+        newest = await cluster.of(HOSTS[1]).newest()
+        assert newest is not None
+        return dict(newest.ended)
+
+    await agreement.agree(intent(2, "stop"), home, home, None)
+    await agreement.agree(Intent("uncordon", (), 2, False, "test"), replace(home, revision=1), home, None)
+    assert await ended() == dict.fromkeys(intent(2).tasks, 2)
+    with pytest.raises(TasksEnded, match="a stop in generation 2 has ended them"):
+        await agreement.agree(intent(3), home, replace(home, revision=1), 1)
+    await agreement.agree(intent(3, "start", "worker:0"), replace(home, revision=1), replace(home, revision=1), None)
+    assert await ended() == {"worker:1": 2, "worker:2": 2}
+    await agreement.agree(intent(4, "restart", "worker:2"), moved(cluster.spec, 4), replace(home, revision=1), None)
+    assert await ended() == {}
 
 
 async def test_a_host_is_uncordoned_in_the_generation_of_now(cluster: Cluster) -> None:

@@ -202,8 +202,15 @@ class Gang:
         operation = self._operation
         return None if operation is None or operation.carried_out.is_set() or _verb(operation).is_end else operation
 
-    async def begin(self) -> None:
-        """Start the lead's own task and its peers that answer, in a generation newer than any.
+    async def leads_now(self) -> bool:
+        """Return whether no agent of a lower task answers; the next lower one is asked first, and mostly answers."""
+        for asked in (self.lower[-1:], self.lower[:-1]):
+            if await lowest_living(self._members, asked) is not None:
+                return False
+        return True
+
+    async def begin(self) -> tuple[Task, ...]:
+        """Start the lead's own task and its peers that answer, in a generation newer than any; return the others.
 
         A peer whose agent starts later asks for the generation and starts its task by itself.
         """
@@ -212,6 +219,7 @@ class Gang:
         tasks = tuple(task for task in together if generations[task] is not None)
         reason = Reason("started with the agent of the lead task")
         await self._launch(_intent(Verb.START, tasks, await self._after(generations), reason))
+        return tuple(task for task in together if task not in tasks)
 
     def resume(self) -> None:
         """Go on with the command that was under way when the last agent was killed, if there was one."""

@@ -129,7 +129,7 @@ class Peer:
             message.counts = self._counts()
             return wire.verdict_record(await self._stub().ReportFailure(message, timeout=patience))
         except grpc.aio.AioRpcError as error:
-            if error.code() in _UNANSWERED:
+            if error.code() in (*_UNANSWERED, grpc.StatusCode.UNIMPLEMENTED):  # an agent that holds no task so far
                 return None
             raise self._refused(error) from error
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided, verb_of
@@ -18,6 +19,7 @@ from tfscale.agent.consensus.register import NoMajority, Register
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.electorate import electorate_of
+from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 
 _LARGEST = 1 << 22
@@ -37,15 +39,22 @@ class AgreedCommand:
     """Placement of the tasks in this generation."""
     counts: RecoveryCounts = field(default_factory=RecoveryCounts, compare=False)
     """Counts with this command; whoever reads them late takes them for younger than they are."""
+    ended: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """Generation of the command that has ended a task for good, by the tasks that none has started since."""
 
     @property
     def order(self) -> tuple[int, int]:
         """Number by which the newest of several commands is the highest."""
         return self.generation, self.placement.revision
 
-    def ends_any(self, tasks: tuple[str, ...]) -> bool:
-        """Return whether the command was to end one of these tasks for good."""
-        return verb_of(self.verb).is_end and not set(self.tasks).isdisjoint(tasks)
+    def ended_after(self, before: AgreedCommand | None) -> dict[str, int]:
+        """Return `ended` of this command where it follows `before`."""
+        ended = {} if before is None else before.ended
+        if verb_of(self.verb).is_end:
+            return {**ended, **dict.fromkeys(self.tasks, self.generation)}
+        has_moved = before is None or self.placement.seats != before.placement.seats
+        started = {*self.tasks, *(str(task) for task in self.placement.seats if has_moved and task.role in MOVABLE)}
+        return {task: generation for task, generation in ended.items() if task not in started}
 
 
 class Agreement:
@@ -89,9 +98,11 @@ class Agreement:
 
         def after(value: bytes) -> bytes:
             before = self._parsed(value)
-            if before is not None and before != wanted:
+            if before == wanted:
+                return value
+            if before is not None:
                 _refuse(before, wanted, known, failed_in)
-            return _encoded(wanted, sent)
+            return _encoded(replace(wanted, ended=wanted.ended_after(before)), sent)
 
         try:
             await self._register.change(after)
@@ -110,7 +121,10 @@ class Agreement:
             generation, tasks = int(given["generation"]), tuple(map(str, given["tasks"]))
             placement = parse_placement(str(given["placement"]), self._spec)
             counts = received_counts(str(given.get("counts", "")), steady_time())
-            return AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement, counts)
+            command = AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement, counts)
+            if "ended" not in given:  # an earlier version knows only what the newest command has ended
+                return replace(command, ended=command.ended_after(None))
+            return replace(command, ended={str(task): int(number) for task, number in given["ended"].items()})
         except (ValueError, KeyError, TypeError, zlib.error, PlacementError) as error:
             raise GangError(
                 f"the agents have agreed on what this agent cannot read ({error}): give all agents the same cluster "
@@ -120,8 +134,9 @@ class Agreement:
 
 def _refuse(before: AgreedCommand, wanted: AgreedCommand, known: Placement, failed_in: int | None) -> None:
     """Raise Overtaken where `wanted` may not follow `before`."""
-    if failed_in is not None and before.generation > failed_in and before.ends_any(wanted.tasks):
-        raise TasksEnded(f"a {before.verb} in generation {before.generation} has ended them")
+    ended = max((before.ended.get(task, 0) for task in wanted.tasks), default=0)
+    if failed_in is not None and ended > failed_in:
+        raise TasksEnded(f"a stop in generation {ended} has ended them")
     if before.placement.is_newer(known):
         raise Overtaken(f"tasks were placed anew in generation {before.placement.generation}: ask its lead's agent")
     if before.order >= wanted.order:
@@ -136,6 +151,7 @@ def _encoded(command: AgreedCommand, counts: str) -> bytes:
         "generation": command.generation,
         "placement": command.placement.to_json(),
         "counts": counts,
+        "ended": dict(command.ended),
     }
     return zlib.compress(json.dumps(document).encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tfscale.agent.cluster.gang import Busy, Counting, Gang, GangError, Overtaken, Superseded
@@ -66,17 +66,21 @@ class Mover:
         """Hosts of which a failure was counted because they did not come to take a task in the placement of now."""
         self._refusal = ""
 
-    async def learn(self, tell: Callable[[str], None]) -> int:
-        """Wait until a majority answers, and return the generation of the newest command, 0 before the first.
+    async def learn(self, tell: Callable[[str], None]) -> AgreedCommand | None:
+        """Wait until a majority answers, and return the newest command, None before the first.
 
         Where it has placed the tasks anew, this agent begins to follow it. `tell` is called with the reason to wait.
         """
         newest = await self._answer(tell)
-        if newest is None:
-            return 0
-        if newest.placement.is_newer(self._seat.placement):
+        if newest is not None and newest.placement.is_newer(self._seat.placement):
             await self._seat.accept(newest.placement, Reason("placed while its agent was not there"))
-        return newest.generation
+        return newest
+
+    def expect(self, tasks: Iterable[Task]) -> None:
+        """Have the gang go on without the agents of these tasks where they stay away: its start has left them out."""
+        left_out = {self._seat.placement.seats[task] for task in tasks}
+        self._seat.missing |= left_out
+        self._informed -= left_out
 
     async def newest(self) -> int:
         """Return the generation of the newest command, 0 before the first.
@@ -226,12 +230,17 @@ class Mover:
         self._seat.leave()
 
     async def keep(self) -> None:
-        """Send the placement to agents that come back, and let the gang grow; for as long as this agent leads."""
+        """Send the placement to agents that come back, while this agent leads; the lead's own also lets the gang grow.
+
+        The lead's agent may be one of those that were not told: it may have had no task before.
+        """
         while True:
             try:
-                await self._tell_the_others()
-                await self._go_on_without_missing()
-                await self._grow()
+                if await self._gang.leads_now():
+                    await self._tell_the_others()
+                    await self._go_on_without_missing()
+                    if not self._gang.lower:
+                        await self._grow()
                 self._refusal = ""
             except TfscaleError as error:
                 if str(error) != self._refusal:

@@ -111,22 +111,18 @@ class ActingLead:
             incident.driver = asyncio.create_task(self._drive(incident))
         return incident.verdict(now)
 
-    def look(self) -> None:
-        """Take the start that a command under way has announced for a failure once it is overdue for long enough.
+    def overdue_start(self) -> FailureReport | None:
+        """Return the report that the own command has not started a task whose agent is gone, None before its time.
 
-        Whoever gave the command: its other tasks have been stopped, and wait for an agent that is gone.
+        Whoever gave the command: its other tasks have been stopped, or wait. The acting lead may be another agent.
         """
-        operation, now = self._gang.start_under_way, asyncio.get_running_loop().time()
-        if operation is None or operation.missing is None or now - operation.overdue_since < self._policy.replace_after:
-            return
-        tasks, generation = set(operation.tasks), operation.intent.generation
-        if any(not tasks.isdisjoint(each.scope) and each.generation >= generation for each in self._incidents):
-            return
-        incident = Incident(operation.tasks, begun=now)
-        report = unstarted_report(operation.missing, generation, now - operation.overdue_since)
-        incident.add(operation.missing, report, report.failure(time.time()), now)
-        self._incidents.append(incident)
-        incident.driver = asyncio.create_task(self._drive(incident))
+        operation = self._gang.start_under_way
+        if operation is None or operation.missing is None:
+            return None
+        waited = asyncio.get_running_loop().time() - operation.overdue_since
+        if waited < self._policy.replace_after:
+            return None
+        return unstarted_report(operation.missing, operation.intent.generation, waited)
 
     def is_deciding(self, tasks: Collection[Task]) -> bool:
         """Return whether a failure among these tasks is being decided about."""
@@ -150,7 +146,8 @@ class ActingLead:
 
     def _is_being_started(self, task: Task, report: FailureReport) -> bool:
         operation = self._gang.start_under_way
-        return report.unstarted is not None and operation is not None and task in operation.tasks
+        is_awaited = report.unstarted is not None and operation is not None and task in operation.tasks
+        return is_awaited and self.overdue_start() is None
 
     async def _lower_agent(self) -> Task | None:
         """Return the first task before the own task whose agent answers, None for the acting lead."""
@@ -175,9 +172,12 @@ class ActingLead:
         return None
 
     def _is_commanded(self, incident: Incident) -> bool:
-        """Decide whether these tasks got a command since they failed, which makes a restart needless."""
+        """Decide whether all that failed got a command since then, which makes a restart needless.
+
+        A start of the lead leaves out a task whose agent does not answer in that moment.
+        """
         generation = incident.generation
-        return any(self._gang.commanded(task) > generation for task in incident.scope)
+        return all(self._gang.commanded(task) > generation for task in incident.reports)
 
     async def _drive(self, incident: Incident) -> None:
         try:

@@ -119,8 +119,6 @@ class TaskRecovery:
         is_lost = reports.probe is not None and reports.probe.state is ProbeState.DISABLED
         self._still = still if is_running and not is_lost else None  # without a probe nobody knows of steps
         self._reporter.look()
-        if self._may_restart:
-            self._acting.look()
 
     async def close(self) -> None:
         self._is_on = False
@@ -142,7 +140,7 @@ class TaskRecovery:
         return -1.0 if waited is None else waited
 
     def _own_report(self) -> FailureReport | None:
-        """Return the failure or the hang of the task, or that of the peer that it waits for; None without one.
+        """Return the failure or the hang of the task, or that of another one which was not started; None without one.
 
         Where a command has followed it, that is its affair, and a failure only where it did not start the task again.
         """
@@ -156,9 +154,16 @@ class TaskRecovery:
         report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
         if status.state is TaskState.RUNNING and self._still is not None:
             return replace(report, still=self._still, is_inside=self._reports.is_waiting)
-        if status.state is TaskState.RUNNING and self._may_restart and self._absent_peer is not None:
-            return self._absent_peer.report(status.generation, self._policy.replace_after)
-        return report if self._has_failed(status) else None
+        if self._has_failed(status):
+            return report
+        return self._unstarted_other(status) if self._may_restart else None
+
+    def _unstarted_other(self, status: TaskStatus) -> FailureReport | None:
+        """Return the report of another task that was not started: on a silent host, or by the own command."""
+        absent = None
+        if status.state is TaskState.RUNNING and self._absent_peer is not None:
+            absent = self._absent_peer.report(status.generation, self._policy.replace_after)
+        return absent or self._acting.overdue_start()
 
     def _has_failed(self, status: TaskStatus) -> bool:
         """Decide whether the end of the task is a failure that its policy, or the first failed task's, may restart."""

@@ -57,7 +57,7 @@ _Context = grpc.aio.ServicerContext
 class AgentService(agent_pb2_grpc.AgentServicer):
     """Service for consoles, scripts and the agents of other tasks.
 
-    `seat` and `mover` are None where tasks stay where the cluster file has them, `mover` on all agents but the lead's.
+    `seat` and `mover` are None where tasks stay where the cluster file has them.
     `acting` is None where the cluster file says nothing of recovery, `stragglers` also on all agents but the lead's.
     """
 

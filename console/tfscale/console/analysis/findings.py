@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.condition.start_stages import Start
 from tfscale.console.analysis.finding_kinds import Charge, kind_of, rank_of
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
@@ -73,6 +74,8 @@ class Findings:
     """Known history of the steps while it is too short to name a straggler; None where it is long enough."""
     suspect: Suspect | None = None
     """Subject that looks slow while the headline does not name it: no diagnosis, and shown in grey."""
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    """Starts of the tasks that have made no step in their attempt, by name."""
     top: Diagnosis | None = None
     """Open diagnosis that the headline quotes; None where it quotes none."""
 

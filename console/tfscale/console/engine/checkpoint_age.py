@@ -21,7 +21,7 @@ RISK = "TensorFlow's profiler often ends the process that it looks at, and all t
 _MOST_ASKED = 8
 """Tasks whose steps are counted: those that train in lock step have the same."""
 _COVERED = 10
-"""Seconds after a checkpoint within which a step must be known, for the steps since then to be counted."""
+"""Seconds after a checkpoint by which a step must be known, for the steps since the checkpoint to be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ def untrained_since(snapshot: Snapshot, tasks: Sequence[Task], age: float | None
     if age is None or history is None:
         return None
     span = min(SECONDS, math.ceil(age))
-    counts = [history.seconds(task, snapshot.at, span).steps for task in tasks[:_MOST_ASKED]] if span else []
+    counts = [history.seconds(task, snapshot.at).steps for task in tasks[:_MOST_ASKED]]
     known = max(counts, key=lambda steps: np.isfinite(steps).sum(), default=np.array([]))
-    is_covered = span >= age and bool(np.isfinite(known[:_COVERED]).any())
-    if is_covered:
-        steps, seconds = float(np.nansum(known)), float(np.nansum(known > 0))
+    since = len(known) - span
+    if span >= age and np.isfinite(known[: since + _COVERED]).any():
+        steps, seconds = float(np.nansum(known[since:])), float(np.nansum(known[since:] > 0))
     elif findings.steps_per_second:
         steps, seconds = findings.steps_per_second * age, age
     else:

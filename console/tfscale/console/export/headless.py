@@ -6,6 +6,7 @@ import asyncio
 import signal
 
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
+from tfscale.console.ending.run_memory import RunMemory
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.engine.model import OUTDATED, Snapshot
@@ -43,6 +44,8 @@ class Headless:
         """Newest written state of each task, with its restart."""
         self.frames = 0
         """Number of frames so far."""
+        self.memory = RunMemory()
+        self.newest: Snapshot | None = None
 
     async def run(self) -> None:
         """Write until the end. Raises BrokenPipeError when the reader of the output has gone."""
@@ -57,6 +60,7 @@ class Headless:
         self._output.flush()
 
     def event_folded(self, event: Event) -> None:
+        self.memory.fold(event)
         if isinstance(event, FrameArrived):
             self.frames += 1
             self._write_frame(event)
@@ -67,6 +71,8 @@ class Headless:
                 self._notify(line)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
+        self.memory.add(snapshot)
+        self.newest = snapshot
         for diagnosis in snapshot.changes:
             self._write_event(rows.diagnosis_line(diagnosis, snapshot.at))
         self._notify_of(snapshot)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+from tfscale.console.ending.end_card import EndCard, end_card
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import resilient_states, states
 from tfscale.console.engine.stop_condition import StopCondition
@@ -107,11 +109,19 @@ def _write(
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
+        if engine.source.is_live and headless.newest is not None:
+            _print_card(end_card(headless.newest, headless.memory, settings.record))
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.frames
 
     return _written(settings.out, lambda: run(job))
+
+
+def _print_card(card: EndCard | None) -> None:
+    """Print the end of a run for people: lines for scripts go to stdout."""
+    if card is not None:
+        print("\n".join(card.lines(shutil.get_terminal_size().columns)), file=sys.stderr)
 
 
 def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:

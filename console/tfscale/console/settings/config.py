@@ -76,6 +76,8 @@ class Settings:
     """Command to run for each important event."""
     webhook: str | None = None
     """Web address to which each important event is posted."""
+    bell: bool = False
+    """Ring the terminal's bell at each new serious finding."""
     theme: str | None = None
     """Name of the screen's colours; None: the theme that was chosen last."""
     log_level: str = "info"

@@ -97,6 +97,7 @@ OPTIONS: dict[str, Option] = {
     "theme": Option(
         one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
     ),
+    "bell": Option(switch, "", "ring the terminal's bell at each new serious finding"),
     "log_level": Option(one_of(*LEVELS), "LEVEL", f"lowest level of the console's own log: {', '.join(LEVELS)} (info)"),
     "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"format of that log: {', '.join(LOG_FORMATS)} (text)"),
     "log_file": Option(path, "FILE", "append that log to this file; left out: stderr, and with a screen nowhere"),
@@ -118,7 +119,7 @@ def _of(*names: str) -> dict[str, Option]:
 
 _LOG = _of("log_level", "log_format", "log_file")
 _END = _of("until", "seconds")
-_SCREEN = _of("theme", "ascii")
+_SCREEN = _of("theme", "ascii", "bell")
 _OUTPUT = _of("out", "format", "only", "rotate", "keep")
 ON_CLUSTER = _of("cluster", "agent", "insecure", "ca", "certificate", "key") | _LOG
 """Options of a command that asks agents."""

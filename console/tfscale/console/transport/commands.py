@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +29,9 @@ _AT_ONCE = 64
 """Agents that are asked at once."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
+
+FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
+"""`Commands.follow_log`."""
 
 
 class Stack(NamedTuple):

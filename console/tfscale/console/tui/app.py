@@ -15,8 +15,12 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.message import Message
+from textual.notifications import SeverityLevel
+from tfscale.console.analysis.findings import one_each
+from tfscale.console.ending.end_card import EndCard, end_card
+from tfscale.console.ending.run_memory import RunMemory
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import Event
+from tfscale.console.engine.events import Event, Rewound
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.recording.recording_reader import SUFFIX
@@ -24,6 +28,16 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
+from tfscale.console.tui.attention import (
+    POP_TITLE,
+    PUSH_TITLE,
+    Attention,
+    Key,
+    key_of,
+    set_title,
+    silenced,
+    terminal_title,
+)
 from tfscale.console.tui.dialogs.command_entry import CommandEntry
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
@@ -41,8 +55,10 @@ from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
 from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
-from tfscale.console.tui.widgets.panes.headline_pane import headline
+from tfscale.console.tui.widgets.panes.cluster_summary import Tag, Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline, headline
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -57,6 +73,8 @@ _PAGES: dict[str, type[SnapshotScreen]] = {
 """Pages of the whole cluster that need nothing but the snapshot."""
 _WHILE_RUSHING = 0.1
 """Seconds between two pictures while a replay catches up."""
+_TOAST = 10.0
+"""Seconds for which a new serious finding is told on another page."""
 
 
 class Leaving(Enum):
@@ -97,6 +115,7 @@ class ConsoleApp(App[Leaving]):
         Binding("minus", "faster(-1)", "slower", show=False),
         Binding("n", "next_event", "to the next event", show=False),
         Binding("N", "last_event", "to the event before", show=False),
+        Binding("M", "acknowledge", "acknowledge the finding on top: no alarm; again: all alarms", show=False),
         Binding("colon", "command", "a command by its name, with completion", show=False),
         Binding("y", "copy(False)", "copy the row under the cursor, or the marked ones", show=False),
         Binding("Y", "copy(True)", "copy the sentence on top", show=False),
@@ -126,10 +145,12 @@ class ConsoleApp(App[Leaving]):
         read_only: bool = False,
         palette: str | None = None,
         owns_run: bool = False,
+        bell: bool = False,
         is_of_list: bool = False,
     ) -> None:
         """Show an engine's cluster; `is_of_list` where it was chosen from a list of runs, to which a key leads back."""
         super().__init__()
+        self._rings = bell
         self._owns_run = owns_run
         self._is_of_list = is_of_list
         self._engine = engine
@@ -153,6 +174,13 @@ class ConsoleApp(App[Leaving]):
         self.set_class(bool(commands.why_no_order()), "-observer")
         self.set_class(is_of_list, "-of-list")
         self._is_paused = False
+        self._memory = RunMemory()
+        self._attention = Attention()
+        self._acknowledged: frozenset[Key] = frozenset()
+        """Findings that raise no alarm any more."""
+        self._newest: Snapshot | None = None
+        """Newest snapshot as it was before findings were silenced; None before the first."""
+        self._terminal_title = ""
         for name in PALETTES:
             self.register_theme(theme(name))
         self._kept_theme = theme_name(palette, self._view_file.view.theme)
@@ -163,8 +191,10 @@ class ConsoleApp(App[Leaving]):
         return Appearance(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.appearance, self._view_file.view)
+        self.cluster = ClusterScreen(None, self.appearance, self._commands.follow_log, self._view_file.view)
         self.push_screen(self.cluster)
+        if len(self._spec.tasks) == 1:
+            self._show_task(next(iter(self._spec.tasks)), only_log=False)
         self._watch()
         self._record()
         if self._remote is not None:
@@ -179,11 +209,16 @@ class ConsoleApp(App[Leaving]):
     async def _record(self) -> None:
         await self._tape.run()
 
-    def event_folded(self, _event: Event) -> None:
-        """Ignore single events: the screens show snapshots only. Called by the engine."""
+    def event_folded(self, event: Event) -> None:
+        """Remember an event for the end card; the screens show snapshots only. Called by the engine."""
+        if isinstance(event, Rewound):
+            self._memory = RunMemory()
+        self._memory.fold(event)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         """Show a snapshot. Called by the engine."""
+        self._memory.add(snapshot)
+        self._call_attention(snapshot)
         if self._remote is not None:
             self._remote.watch(snapshot)
             if self._remote.player.is_catching_up and self._waiting is not None:
@@ -192,6 +227,28 @@ class ConsoleApp(App[Leaving]):
         if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self.exit(Leaving.RUN_ENDS if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
+
+    def _name_terminal(self, snapshot: Snapshot) -> None:
+        """Set the terminal's title."""
+        if self._driver is not None and (title := terminal_title(snapshot, self._glyphs)) != self._terminal_title:
+            self._driver.write(("" if self._terminal_title else PUSH_TITLE) + set_title(title))
+            self._terminal_title = title
+
+    def _call_attention(self, snapshot: Snapshot) -> None:
+        """Tell new serious findings of the present, where no page has them."""
+        news = self._attention.news(snapshot)
+        if not news or snapshot.is_outdated or self._remote is not None or not self.is_running:
+            return
+        if self._rings:
+            self.bell()
+        if not self.screen.query(Headline):
+            for diagnosis in one_each(news):
+                severity: SeverityLevel = "error" if diagnosis.severity == "critical" else "warning"
+                self.notify(diagnosis.sentence, severity=severity, timeout=_TOAST)
+
+    def on_unmount(self) -> None:
+        if self._driver is not None and self._terminal_title:
+            self._driver.write(POP_TITLE)
 
     def failed(self, problem: str) -> None:
         """Show an error of the console's own; may be called from any thread."""
@@ -213,13 +270,33 @@ class ConsoleApp(App[Leaving]):
         self._show_note()
         if self._is_paused:
             return
-        self._shown = message.snapshot
+        self._newest = message.snapshot
+        self._give(silenced(message.snapshot, self._acknowledged))
+
+    def _give(self, snapshot: Snapshot) -> None:
+        """Give a snapshot to the screens that are seen."""
+        self._shown = snapshot
+        self._name_terminal(snapshot)
+        self._show_end_card()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, SnapshotScreen):
-                screen.snapshot = message.snapshot
+                screen.snapshot = snapshot
             if not screen.is_modal:
                 # Screens below are hidden, and get the newest snapshot when they are visible again.
                 break
+
+    def end_card(self, *, is_asked: bool = False) -> EndCard | None:
+        """Return the card of the run, if it is over, or `is_asked` to end."""
+        if self._shown is None:
+            return None
+        path = self._tape.path if self._remote is None else self._remote.player.path
+        return end_card(self._shown, self._memory, path, is_asked=is_asked)
+
+    def _show_end_card(self) -> None:
+        card = self.end_card()
+        for screen in self.screen_stack:
+            for pane in screen.query(EndPane):
+                pane.card = card
 
     def on_snapshot_screen_resumed(self, message: SnapshotScreen.Resumed) -> None:
         if self._shown is not None:
@@ -252,7 +329,19 @@ class ConsoleApp(App[Leaving]):
             self._show_note()
         else:
             self._is_paused = not self._is_paused
-            self.cluster.title_line.is_paused = self._is_paused
+            self._show_note()
+
+    def action_acknowledge(self) -> None:
+        """Silence the finding on top; where all are silent, none any more."""
+        top = self._shown.findings.top if self._shown is not None else None
+        if top is None or self._newest is None:
+            self.notify("no finding is on top")
+            return
+        key = key_of(top)
+        is_silent = key in self._acknowledged
+        self._acknowledged = frozenset() if is_silent else self._acknowledged | {key}
+        self.notify("alarms as before" if is_silent else f"acknowledged: {top.subject}, {top.kind.replace('_', ' ')}")
+        self._give(silenced(self._newest, self._acknowledged))
 
     def action_record(self) -> None:
         if self._remote is not None:
@@ -278,12 +367,24 @@ class ConsoleApp(App[Leaving]):
         if self._tape.problem is not None:
             self.notify(self._tape.problem, severity="error")
             self._tape.problem = None
-        note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
+        note, tags = "", list[Tag]()
         if self._remote is not None:
             note = self._remote.title()
+            tags.append(Tag("REPLAY", "transfer"))
             if (damage := self._remote.new_damage()) is not None:
                 self.notify(damage, severity="warning", timeout=30)
-        self.cluster.title_line.note = note
+        if self._tape.path is not None:
+            tags.append(Tag("REC", "critical"))
+        if self._is_paused or (self._remote is not None and self._remote.player.position.is_paused):
+            tags.append(Tag("PAUSED", "warning"))
+        if self._is_read_only and self._remote is None:
+            tags.append(Tag("OBSERVER", "info"))
+        for title in self._titles():
+            title.note, title.tags = note, tuple(tags)
+
+    def _titles(self) -> list[Title]:
+        """Return the title lines of all open screens."""
+        return [title for screen in self.screen_stack for title in screen.query(Title)]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
@@ -411,7 +512,8 @@ class ConsoleApp(App[Leaving]):
 
     def _show_task(self, task: Task, *, only_log: bool) -> None:
         follow = self._commands.follow_log
-        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log))
+        is_sole = len(self._spec.tasks) == 1
+        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log, is_sole=is_sole))
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:

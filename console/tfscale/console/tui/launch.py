@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -105,12 +106,16 @@ def _show(
         read_only=settings.read_only,
         palette=settings.theme,
         owns_run=end_run is not None,
+        bell=settings.bell,
         is_of_list=is_of_list,
     )
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
     leaving = connection.run(app.run_async)
+    card = app.end_card(is_asked=leaving is Leaving.RUN_ENDS)
+    if card is not None and leaving is not Leaving.TO_RUNS and not is_served(environment):
+        print("\n".join(card.lines(shutil.get_terminal_size().columns)))
     start_console_log(settings, logging.StreamHandler())
     if end_run is not None and leaving is Leaving.RUN_ENDS:
         end_run()

@@ -55,8 +55,7 @@ class ReplayControls:
         position = self.player.position
         length = max(position.end - position.begin, 1e-9)
         done = f"{(position.at - position.begin) / length:.0%}"
-        pace = "paused" if position.is_paused else f"{position.speed:g}x"
-        return f"replay {done} {pace}"
+        return done if position.is_paused else f"{done} {position.speed:g}x"
 
     def new_damage(self) -> str | None:
         """Return the damage of the file, once; else None."""

@@ -79,6 +79,8 @@ def test_a_question_names_the_price_in_steps_and_time() -> None:
         "You selected worker:50; all train in lock step.",
         "Last checkpoint 59 s ago (step 4,210): about 440 steps, 57 s, are repeated.",
     ]
+    still = asked("restart", workers[:1], workers[:1], untrained=Untrained(0, 0.0, 4210), total=64)
+    assert wording(still, Appearance()).plain.endswith("Last checkpoint 59 s ago: nothing was trained since.")
     some = asked("stop", workers[:5], workers[:5], total=64)
     assert wording(some, Appearance()).plain.splitlines() == [
         "Stop 5 of 64 tasks?",
@@ -87,9 +89,12 @@ def test_a_question_names_the_price_in_steps_and_time() -> None:
     ]
 
 
-@pytest.mark.parametrize(("age", "steps", "step"), [(2.0, 3, 4), (300.0, 4500, None), (None, None, None)])
+@pytest.mark.parametrize(
+    ("age", "later", "steps", "step"),
+    [(2.0, 1.0, 3, 4), (10.0, 30.0, 0, 7), (300.0, 1.0, 4500, None), (None, 1.0, None, None)],
+)
 def test_untrained_steps_are_counted_or_follow_from_the_rate(
-    age: float | None, steps: int | None, step: int | None
+    age: float | None, later: float, steps: int | None, step: int | None
 ) -> None:
     spec = fakes.spec(2)
     findings = fakes.healthy_findings(spec)
@@ -98,8 +103,8 @@ def test_untrained_steps_are_counted_or_follow_from_the_rate(
     state = ClusterState(spec, fakes.FakeAnalysis(findings))
     for event in fakes.healthy_events(spec):
         state.fold(event)
-    state.fold(SecondPassed(fakes.NOW + 1))
-    found = untrained_since(state.snapshot(fakes.NOW + 1), tuple(spec.tasks), age)
+    state.fold(SecondPassed(fakes.NOW + later))
+    found = untrained_since(state.snapshot(fakes.NOW + later), tuple(spec.tasks), age)
     assert (found.steps, found.step) == (steps, step) if found else steps is None
 
 

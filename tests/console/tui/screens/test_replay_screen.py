@@ -48,7 +48,8 @@ async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
         await until(lambda: app.cluster.snapshot.at == before + 1, pilot.pause)
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(lambda: app.cluster.snapshot.at == before - 1, pilot.pause)
-        assert app.cluster.title_line.note.endswith("% paused")
+        assert app.cluster.title_line.note.endswith("%")
+        assert [tag.word for tag in app.cluster.title_line.tags] == ["REPLAY", "PAUSED"]
         await pilot.press("R")
         assert not recordings(Path())
 
@@ -94,11 +95,11 @@ async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeyp
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         await pilot.press("R")
-        assert "recording" in app.cluster.title_line.note
+        assert " REC " in str(app.cluster.title_line.render())
         source.tick()
         await pilot.pause(0.1)
         await pilot.press("R")
-        assert app.cluster.title_line.note == ""
+        assert app.cluster.title_line.tags == ()
     events = list(Recording(next(iter(recordings(tmp_path)))).events())
     assert SecondPassed(fakes.NOW + 1) in events
     assert sum(isinstance(event, AgentDescribed) for event in events) == 2

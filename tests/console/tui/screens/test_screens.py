@@ -97,6 +97,7 @@ async def test_rows_events_and_keys_fill_the_screen_and_no_more(workers: int) ->
     app = build("straggler", workers)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
+        await pilot.press("escape")  # from the page of a sole task
         for width, height in ((80, 24), (100, 31), (120, 40), (200, 60)):
             await pilot.resize_terminal(width, height)
             await pilot.press("slash", "escape")
@@ -255,6 +256,7 @@ async def test_pause_holds_the_picture() -> None:
         held = app.cluster.snapshot
         await passed(pilot)
         assert app.cluster.snapshot is held
+        assert " PAUSED  08:00:00" in str(app.cluster.title_line.render())
         await pilot.press("p")
         await passed(pilot)
         assert app.cluster.snapshot is not held

@@ -112,6 +112,8 @@ def _price(question: Question) -> str:
     what = "repeated" if question.verb == "restart" else "lost"
     if (since := question.untrained) is None:
         return f"{last}: what was trained since is {what}."
+    if not since.steps:
+        return f"{last}: nothing was trained since."
     step = "" if since.step is None else f" (step {since.step:,})"
     return f"{last}{step}: about {plural(since.steps, 'step')}, {elapsed(since.seconds)}, are {what}."
 

@@ -13,12 +13,16 @@ from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.settings.view_state import View
+from tfscale.console.transport.commands import FollowLog
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.dialogs.sort_picker import SortPicker
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
+from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
+from tfscale.console.tui.widgets.lifetime.last_output import LastOutput
+from tfscale.console.tui.widgets.lifetime.start_strip import slowest_starting
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
@@ -34,6 +38,8 @@ from tfscale.core.errors import UsageError
 
 _AROUND = 19
 """Lines beside the table's rows, with empty lines between the parts."""
+_CARD = 8
+"""Lines of the card of a run that is over, which has no place where it would hide a row: it is printed at the end."""
 _AROUND_ALL = 23
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
@@ -68,13 +74,18 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen { background: $background; padding: 0 1; }
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen KeyBar { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
-    ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
+    ClusterScreen Legend, ClusterScreen LastOutput { height: 2; padding: 1 0 0 3; }
+    ClusterScreen LastOutput { padding: 1 0 0 0; display: none; }
+    ClusterScreen.starting LastOutput { display: block; }
+    ClusterScreen.cramped EndPane.over { display: none; }
+    ClusterScreen.starting Legend { display: none; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen EventPane { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
     ClusterScreen.short Headline { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
+    ClusterScreen.short LastOutput { height: 1; padding: 0; }
     ClusterScreen.short EventPane { margin: 0; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,8 +113,12 @@ class ClusterScreen(SnapshotScreen):
             super().__init__()
             self.view = view
 
-    def __init__(self, snapshot: Snapshot | None, appearance: Appearance, view: View | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot | None, appearance: Appearance, follow_log: FollowLog, view: View | None = None
+    ) -> None:
         super().__init__(snapshot, appearance)
+        self._last_output = LastOutput(follow_log)
+        self._end = EndPane()
         self.table = TaskTable()
         self.title_line = Title()
         self.legend = Legend()
@@ -138,7 +153,10 @@ class ClusterScreen(SnapshotScreen):
         yield self.title_line.data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
+        yield self._end.data_bind(SnapshotScreen.appearance)
         yield self.legend.data_bind(SnapshotScreen.appearance)
+        # No bar of a starting cluster needs the legend.
+        yield self._last_output.data_bind(**bound)
         with Vertical(id="tasks"):
             yield self.table.data_bind(**bound)
         yield EventPane().data_bind(**bound)
@@ -155,16 +173,21 @@ class ClusterScreen(SnapshotScreen):
         self._make_room()
 
     def watch_snapshot(self) -> None:
+        self.set_class(self.snapshot is not None and slowest_starting(self.snapshot) is not None, "starting")
         self._make_room()
         self._show_selection()
 
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
-        self.set_class(self.size.height - _AROUND < tasks, "short")
+        height = self.size.height
+        if self._end.card is not None:
+            self.set_class(height - _AROUND - _CARD < tasks, "cramped")
+            height -= 0 if self.has_class("cramped") else _CARD
+        self.set_class(height - _AROUND < tasks, "short")
         # Lines that the rows do not need go to the events, and a filter does not change that.
         rows = max(tasks + 1, self.table.virtual_size.height)
-        self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
+        self.query_one("#tasks").styles.height = rows if rows <= height - _AROUND_ALL else "3fr"
 
     def _show_selection(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""

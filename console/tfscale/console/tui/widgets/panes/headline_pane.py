@@ -20,7 +20,7 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage
-from tfscale.core.text import clock, duration, no_contact
+from tfscale.core.text import clock, duration, no_contact, plural
 
 _REASONS = 2
 """Most reasons for silence in the top line: each agent of another cluster refuses in its own words."""
@@ -133,6 +133,8 @@ def _beside_findings(snapshot: Snapshot) -> tuple[str, str] | None:
         if moving := _moving(snapshot):
             severity = "info" if len(moving) == len(silent) else "warning"
             return severity, f"{moving[0].link.reason}: waiting for the agents that hold them now"
+        if all(view.link.state is LinkState.CONNECTING and not view.link.reason for view in silent):
+            return "info", f"connecting to {plural(len(silent), 'agent')}"
         refuse = all(view.link.state is LinkState.REFUSED for view in silent)
         return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
     missed = [view for view in silent if not _has_ended_well(view)]
