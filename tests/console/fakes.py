@@ -385,6 +385,9 @@ class FakeCommands:
         yield Profile(f"capturing for {seconds:g} s", folder)
         yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
 
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        return [f"{task} {'order' if of_orders else 'line'} {number}" for number in range(tail)]
+
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))
         await asyncio.Event().wait()

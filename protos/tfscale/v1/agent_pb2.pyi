@@ -502,8 +502,11 @@ class FollowLogRequest(_message.Message):
     TAIL_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    ORDERS_FIELD_NUMBER: _builtins.int
     tail: _builtins.int
     follow: _builtins.bool
+    orders: _builtins.bool
+    """instead of the task's log: the JSON lines of the orders that its agent was given"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -512,10 +515,11 @@ class FollowLogRequest(_message.Message):
         tail: _builtins.int = ...,
         follow: _builtins.bool = ...,
         to: Global___TaskIdentity | None = ...,
+        orders: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "tail", b"tail", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "orders", b"orders", "tail", b"tail", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import date
 from typing import Any
 from unittest.mock import patch
 
@@ -17,11 +16,11 @@ from tfscale.agent.placement import agreement
 from tfscale.agent.placement.mover import Mover
 
 SEEDS = 6
-"""Seeds of a day, 0.7 s each. `scripts/simulate agents --seeds 1000` runs more."""
-FIRST = date.today().toordinal() % 10_000 * SEEDS
+"""Seeds, 0.7 s each. `scripts/simulate agents --seeds 1000` runs more."""
+FIRST = 0
 
 
-def test_no_seed_of_the_day_has_a_role_twice_or_a_stop_undone_and_each_gang_trains_in_the_end() -> None:
+def test_no_seed_has_a_role_twice_or_a_stop_undone_and_each_gang_trains_in_the_end() -> None:
     outcomes = [simulate_agents(seed) for seed in range(FIRST, FIRST + SEEDS)]
     assert {outcome.seed: outcome.faults for outcome in outcomes if outcome.faults} == {}
     troubles = sum((Counter(outcome.troubles) for outcome in outcomes), Counter())

@@ -150,7 +150,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
     ) -> AsyncIterator[agent_pb2.LogChunk]:
-        async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
+        path = self._settings.files.audit if request.orders else self._settings.files.log
+        async with aclosing(read_log(path, request.tail, request.follow, self._files)) as log:
             async for lines in log:
                 yield wire.log_message(lines)
 

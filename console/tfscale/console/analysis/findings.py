@@ -96,6 +96,11 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
+def is_standing(diagnosis: Diagnosis) -> bool:
+    """Decide whether a diagnosis is a stillness or the hang that it becomes."""
+    return diagnosis.kind in _STANDING
+
+
 def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
     """Decide whether a stillness has ended only because a hang continues it, or a hang because a stillness does."""
     if diagnosis.kind not in _STANDING or diagnosis.end is None:

@@ -45,7 +45,8 @@ def end_card(
 
     `recording` is the file that has the run, if any.
     """
-    if not memory.steps or not (is_asked or is_over(snapshot)):
+    is_measured = bool(memory.steps) and any(snapshot.findings.spent.values())
+    if not is_measured or not (is_asked or is_over(snapshot)):
         return None
     facts = [("steps", f"{_steps(memory)} in {verdict(_group(snapshot, memory))}")]
     facts += [("limit", limit.sentence) for limit in memory.limits[:1]]

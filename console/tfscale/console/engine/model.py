@@ -92,7 +92,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One line of the event pane: a change of a diagnosis, a task, an agent or a command."""
+    """One line of the event pane: an incident of tasks, an agent, a placement or a command, or the end of one."""
 
     at: float
     severity: str
@@ -103,6 +103,14 @@ class TimelineEntry:
     """Kind of the diagnosis; else `task`, `agent`, `placement`, `command` or `policy`."""
     diagnosis: Diagnosis | None = None
     """The diagnosis at that time."""
+    number: int = field(default=0, compare=False)
+    """Number of the incident, by which a line is found again whose text has changed."""
+
+    @property
+    def story(self) -> str:
+        """The text with its subject, once: a diagnosis's sentence names it."""
+        is_sentence = self.diagnosis is not None and self.text == self.diagnosis.sentence
+        return self.text if is_sentence or self.text.startswith(self.subject) else f"{self.subject}: {self.text}"
 
 
 OUTDATED = 3.0

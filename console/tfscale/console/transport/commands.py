@@ -69,6 +69,9 @@ class Commands(Protocol):
     def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
 
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        """Return the last lines of a task's log, or of that of the orders which its agent was given, as JSON lines."""
+
     async def stack(self, task: Task) -> Stack:
         """Return the Python stacks of a task's threads."""
 
@@ -99,6 +102,9 @@ class NoCommands:
     async def follow_log(self, _task: Task, _tail: int) -> AsyncIterator[tuple[str, ...]]:
         raise CommandError(f"no log: {self._reason}")
         yield
+
+    async def log_end(self, _task: Task, _tail: int, *, of_orders: bool = False) -> list[str]:
+        raise CommandError(f"no {'orders' if of_orders else 'log'}: {self._reason}")
 
     async def stack(self, _task: Task) -> Stack:
         raise CommandError(f"no stack: {self._reason}")
@@ -194,11 +200,18 @@ class AgentCommands:
                 raise CommandError(f"the {verb} has begun, and goes on without this console: {agent}: {why}") from None
 
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
-        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail))
+        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail, follows=True))
         async with self._explained("no log", task, call):
             async for chunk in call:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
                 yield (*rotated, *chunk.lines)
+
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        call = self._channels.stub(task).FollowLog(
+            calls.log_request(self._channels.identity(task), tail, of_orders=of_orders)
+        )
+        async with self._explained("no orders" if of_orders else "no log", task, call):
+            return [line async for chunk in call for line in chunk.lines]
 
     async def stack(self, task: Task) -> Stack:
         request = calls.stack_request(self._channels.identity(task))

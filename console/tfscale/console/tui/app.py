@@ -42,7 +42,7 @@ from tfscale.console.tui.dialogs.command_entry import CommandEntry
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
-from tfscale.console.tui.replay_controls import ReplayControls
+from tfscale.console.tui.replay_controls import MOMENTS, ReplayControls
 from tfscale.console.tui.screen_copy import Copied, save_screen
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
@@ -56,6 +56,7 @@ from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import TaskOpened
 from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
 from tfscale.console.tui.widgets.panes.cluster_summary import Tag, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline, headline
@@ -370,6 +371,7 @@ class ConsoleApp(App[Leaving]):
         note, tags = "", list[Tag]()
         if self._remote is not None:
             note = self._remote.title()
+            self._show_replay_keys(self._remote)
             tags.append(Tag("REPLAY", "transfer"))
             if (damage := self._remote.new_damage()) is not None:
                 self.notify(damage, severity="warning", timeout=30)
@@ -385,6 +387,12 @@ class ConsoleApp(App[Leaving]):
     def _titles(self) -> list[Title]:
         """Return the title lines of all open screens."""
         return [title for screen in self.screen_stack for title in screen.query(Title)]
+
+    def _show_replay_keys(self, remote: ReplayControls) -> None:
+        """Show the keys of a replay on each open page, and its position where no title has it."""
+        for screen in self.screen_stack:
+            for bar in screen.query(KeyBar):
+                bar.first = remote.keys(has_title=bool(screen.query(Title)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
@@ -421,7 +429,7 @@ class ConsoleApp(App[Leaving]):
     def action_command(self) -> None:
         """Have a command typed; in a replay it may be a moment."""
         if self._remote is not None:
-            line = CommandEntry(commands_of(self), self.appearance, "or a moment: 12:03:20, +90s, -5m, 50%")
+            line = CommandEntry(commands_of(self), self.appearance, f"or a moment: {MOMENTS}")
         else:
             line = CommandEntry(commands_of(self), self.appearance)
         self.push_screen(line, self._carry_out)

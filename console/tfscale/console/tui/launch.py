@@ -32,9 +32,13 @@ _logger = logging.getLogger(__name__)
 
 
 def check_terminal(environment: Mapping[str, str]) -> None:
-    """Raise UsageError where there is neither a terminal nor a page of `--serve` to draw on."""
-    if not is_served(environment) and not (sys.stdout.isatty() and sys.stdin.isatty()):
+    """Raise UsageError where there is neither a terminal that draws nor a page of `--serve`."""
+    if is_served(environment):
+        return
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless, or export of a recording")
+    if environment.get("TERM") == "dumb":
+        raise UsageError("this terminal (TERM=dumb) cannot draw screens: use --headless, or --plain for lines of text")
 
 
 def run_screens(
@@ -126,8 +130,8 @@ def _show(
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
     """Serve the screens to browsers, and print the URL, which every visitor needs. Raises TfscaleError."""
-    if settings.headless or settings.once:
-        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    if not settings.has_screen or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless, --plain and --once")
     try:
         from tfscale.console.tui.serve import serve
     except ModuleNotFoundError as error:

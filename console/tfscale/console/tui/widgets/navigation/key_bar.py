@@ -31,6 +31,8 @@ class KeyBar(ClickableLine):
     """Key bar: the keys that work on this screen, in its last line; a click on one presses it."""
 
     keys: reactive[tuple[tuple[str, str], ...]] = reactive(())
+    first: reactive[tuple[tuple[str, str], ...]] = reactive(())
+    """Keys before the others: those of a replay."""
 
     def __init__(self, keys: tuple[tuple[str, str], ...]) -> None:
         super().__init__()
@@ -38,7 +40,7 @@ class KeyBar(ClickableLine):
 
     def render(self) -> Text:
         """Draw as many keys as fit, and always the last."""
-        *keys, last = self.keys or (("", ""),)
+        *keys, last = (*self.first, *(self.keys or (("", ""),)))
         room = self.size.width - sum(map(len, last)) - 1
         text = self.begin()
         for key, meaning in keys:

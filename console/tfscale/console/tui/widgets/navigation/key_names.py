@@ -14,6 +14,8 @@ _PRINTED = {
     "colon": ":",
     "question_mark": "?",
     "exclamation_mark": "!",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
 }
 _NAMES = {printed: name for name, printed in _PRINTED.items()}
 

@@ -47,8 +47,10 @@ class Title(SnapshotWidget):
             del parts[0]
         for part in filter(None, parts):
             text.append(f"   {part}", style=palette.dim)
-        text.append(" " * max(2, self.size.width - text.cell_len - right.cell_len))
-        return text.append_text(right)
+        gap = " " * max(2, self.size.width - text.cell_len - right.cell_len)
+        if not self.tags:
+            return text.append(gap + right.plain, style=palette.dim)
+        return text.append(gap).append_text(right)
 
     def _right(self, at: str) -> Text:
         palette, right = self.appearance.palette, Text(no_wrap=True)

@@ -6,8 +6,8 @@ import fakes
 import pytest
 from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.finding_kinds import KINDS
-from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
+from tfscale.console.engine.timeline.event_text import end_text, progress_text, status_text
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Exit, Stage, TaskState
 
