@@ -60,8 +60,9 @@ LEGS = (
             Stop("all-marked", ("a",), ("12 marked",)),
             Stop("none-marked", ("a",), (), ("12 marked",)),
             Stop("sort-offered", ("s",), ("sort by", "what is wrong with it")),
-            Stop("sorted", ("Enter",), ("flag↓",)),
-            Stop("inverted", ("i",), ("flag↑",), ("flag↓",)),
+            Stop("sorted", ("Enter", "s", "Enter"), ("task↓",)),
+            Stop("inverted", ("i",), ("task↑",), ("task↓",)),
+            Stop("culprit", ("!",), ("▌  worker:3",)),
             Stop("filtered", ("/", "straggler"), ("worker:3",), ("worker:7 ",)),
             Stop("kept", ("Enter",), ("worker:3",), ("worker:7 ",)),
             Stop("unfiltered", ("Escape",), ("worker:7",)),
@@ -107,9 +108,9 @@ LEGS = (
         "views",
         SLOW,
         (
-            Stop("cluster", (), ("worker:3 has been slow", "▲ straggler ×1.")),
+            Stop("cluster", (), ("worker:3 has been slow", "▲ 1.")),
             Stop("heat", ("h",), ("lag over its peers'", "[ ", "▲1.")),
-            Stop("heat-moved", ("Right", "Right", "Right"), ("worker:3 on node-0003   lag 1.",)),
+            Stop("heat-moved", ("Right", "Left"), ("worker:3 on node-0003   lag 1.",)),
             Stop("heat-gpus", ("u",), ("worker:3 GPU 0 on node-0003",)),
             Stop("heat-measure", ("m",), ("worker:3 GPU 0 on",), ("lag over its peers'",)),
             Stop("heat-task", ("Enter",), ("log of worker:3",)),
@@ -120,8 +121,8 @@ LEGS = (
             Stop("columns-usual", ("d",), ("Columns",), ("◆ role",)),
             Stop("columns-closed", ("Escape",), ("? help",), ("Columns",)),
             Stop("by-host", ("o",), ("by host", "▾ node-0000")),
-            Stop("closed", ("Left",), ("▸ node-0000",)),
-            Stop("opened", ("Right",), ("▾ node-0000",), ("▸",)),
+            Stop("closed", ("Left",), ("▸ node-0003",)),
+            Stop("opened", ("Right",), ("▾ node-0003",), ("▸",)),
             Stop("by-role", ("o",), ("by role", "12/12 up", "▾ worker")),
             Stop("by-nothing", ("o",), ("worker:1 ",), ("by role", "▾")),
             Stop("query", ("/", "step>1 !flag:straggler"), ("11 of 12",), ("worker:3   ●",)),
@@ -133,7 +134,7 @@ LEGS = (
         "pages",
         SLOW,
         (
-            Stop("cluster", (), ("worker:3 has been slow", "▲ straggler ×1.")),
+            Stop("cluster", (), ("worker:3 has been slow", "▲ 1.")),
             Stop("steps", ("v",), ("worker:3 entered last; the others waited", "▲worker:3", "enters after")),
             Stop("steps-back", ("Left", "Left"), ("held, ", "before the newest")),
             Stop("steps-on", ("p",), ("the newest, second by second",)),
@@ -166,13 +167,13 @@ LEGS = (
         ("--simulate", "4", "--fault", "worker:2=kill@3s"),
         (
             Stop("cluster", (), ("worker:2 was killed by SIGKILL at", "their peer was gone", "exited 1", "✖ crash")),
-            Stop("task", ("j", "j", "Enter"), ("✖ SIGKILL", "was killed by SIGKILL at")),
+            Stop("task", ("!", "Enter"), ("✖ SIGKILL", "was killed by SIGKILL at")),
         ),
     ),
     Leg(
         "hang",
         ("--simulate", "4", "--fault", "worker:2=hang@3s"),
-        (Stop("cluster", (), ("▲ no step for", "worker:2 has not entered the all-reduce")),),
+        (Stop("cluster", (), ("△ no step for", "worker:2 has not entered the all-reduce")),),
     ),
     Leg(
         "cut",
@@ -209,7 +210,7 @@ LEGS = (
         "read-only",
         (*SLOW, "--read-only"),
         (
-            Stop("cluster", (), ("worker:3", "straggler")),
+            Stop("cluster", (), ("worker:3", "▲ 1.")),
             Stop("help", ("?",), ("On this page",), _REACHING),
             Stop("help-on", ("j",) * 30, ("Everywhere",), _REACHING),
             Stop("helped", ("Escape",), ("? help",)),
@@ -220,7 +221,7 @@ LEGS = (
         "plain",
         SLOW,
         (
-            Stop("cluster", (), ("worker:3", "! straggler", "cccc")),
+            Stop("cluster", (), ("worker:3", "! 1.", "cccc")),
             Stop("help", ("?",), ("On this page",)),
         ),
         {"LC_ALL": "C", "NO_COLOR": "1"},
@@ -228,7 +229,7 @@ LEGS = (
     Leg(
         "sixteen-colours",
         SLOW,
-        (Stop("cluster", (), ("worker:3", "▲ straggler", "cccc")),),
+        (Stop("cluster", (), ("worker:3", "▲ 1.", "cccc")),),
         {"TERM": "xterm-16color", "COLORTERM": ""},
     ),
 )

@@ -48,6 +48,8 @@ class TaskView:
     """Open diagnoses about the task."""
     awaited: Doing | None = None
     """Reason for which the others wait for the task's process; None without a wait, or if it is expected."""
+    waits_for: float | None = None
+    """Seconds for which the task has been inside an all-reduce while nobody makes a step; None at any other time."""
 
     @property
     def status(self) -> TaskStatus | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfscale.console.analysis.condition.process_doing import Doing
+from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.findings import Findings, SubjectSummary, goes_on, sentence_key
 from tfscale.console.analysis.steps.pipeline_stages import is_stage
 from tfscale.console.engine.events import (
@@ -274,14 +273,14 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        summaries, awaited = findings.subjects, _awaited(findings)
+        summaries = findings.subjects
         return tuple(
             record.view(
                 summaries.get(record.name),
                 replicas.get(record.name, {}),
                 stages.get(record.name, {}),
                 tuple(diagnoses.get(task, ())),
-                awaited.get(record.name),
+                findings.condition.stillness,
             )
             for task, record in self._records.items()
         )
@@ -313,12 +312,22 @@ class _TaskRecord:
         replicas: dict[str, SubjectSummary],
         stages: dict[str, SubjectSummary],
         diagnoses: tuple[Diagnosis, ...],
-        awaited: Doing | None,
+        still: Stillness | None,
     ) -> TaskView:
         if summary is None and replicas:
             summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         known = self.task, self.agent, self.link, self.description, self.frame
-        return TaskView(*known, summary, replicas, stages, diagnoses, awaited)
+        awaited = None if still is None or still.is_expected else still.late.get(self.name)
+        return TaskView(*known, summary, replicas, stages, diagnoses, awaited, self._waits_for(still))
+
+    def _waits_for(self, still: Stillness | None) -> float | None:
+        collective = self.frame.collective if self.frame else None
+        if still is None or self.frame is None or collective is None or self.name in still.late:
+            return None
+        is_heard = self.link.state is LinkState.UP and self.frame.status.state is TaskState.RUNNING
+        if not is_heard or collective.entered <= collective.left:
+            return None
+        return still.seconds if collective.entered_at is None else max(0.0, self.frame.at - collective.entered_at)
 
 
 def _free_seats(spec: ClusterSpec, placement: Placement) -> dict[Address, bool]:
@@ -330,12 +339,6 @@ def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
     """Return the parts of a diagnosis whose change is an event. Its sentence and numbers change every second."""
     evidence = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
-
-
-def _awaited(findings: Findings) -> Mapping[str, Doing]:
-    """Return the reasons for which others wait for a task, by task, without expected waits."""
-    still = findings.condition.stillness
-    return {} if still is None or still.is_expected else still.late
 
 
 def _is_over(command: CommandProgressed) -> bool:

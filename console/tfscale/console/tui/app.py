@@ -54,12 +54,13 @@ from tfscale.console.tui.screens.hosts_screen import HostsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
-from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.base_widgets import CulpritWanted, TaskOpened
 from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
 from tfscale.console.tui.widgets.panes.cluster_summary import Tag, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline, headline
+from tfscale.console.tui.widgets.table.culprits import next_culprit
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -108,6 +109,7 @@ class ConsoleApp(App[Leaving]):
         Binding("5,A", "open('advice')", "what limits the cluster, and what would help", show=False),
         Binding("6", "open('hosts')", "hosts, spares, the links between them, who else uses them", show=False),
         Binding("7", "open('log')", "the log of the task under the cursor", show=False),
+        Binding("exclamation_mark", "culprit", "the culprit; again: the next task with trouble", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
         Binding("left_square_bracket", "step(-1)", "a second back", show=False),
@@ -195,7 +197,7 @@ class ConsoleApp(App[Leaving]):
         self.cluster = ClusterScreen(None, self.appearance, self._commands.follow_log, self._view_file.view)
         self.push_screen(self.cluster)
         if len(self._spec.tasks) == 1:
-            self._show_task(next(iter(self._spec.tasks)), only_log=False)
+            self.push_screen(self._page_of(next(iter(self._spec.tasks))))
         self._watch()
         self._record()
         if self._remote is not None:
@@ -477,7 +479,7 @@ class ConsoleApp(App[Leaving]):
         if name == "heat":
             self.cluster.action_heat()
         elif name == "log" and selected:
-            self._show_task(selected[0], only_log=True)
+            self.push_screen(self._page_of(selected[0], only="log"))
         elif (kind := _PAGES.get(name)) is not None:
             self.push_screen(kind(self._shown, self.appearance))
 
@@ -513,15 +515,42 @@ class ConsoleApp(App[Leaving]):
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
     def on_task_opened(self, message: TaskOpened) -> None:
-        self._show_task(message.task, only_log=False)
+        self.push_screen(self._page_of(message.task))
 
     def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
-        self._show_task(message.task, only_log=True)
+        self.push_screen(self._page_of(message.task, only="log"))
 
-    def _show_task(self, task: Task, *, only_log: bool) -> None:
-        follow = self._commands.follow_log
-        is_sole = len(self._spec.tasks) == 1
-        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log, is_sole=is_sole))
+    def _page_of(self, task: Task, only: str = "") -> TaskScreen:
+        follow, is_sole = self._commands.follow_log, len(self._spec.tasks) == 1
+        return TaskScreen(self._shown, self.appearance, task, follow, only=only, is_sole=is_sole)
+
+    def on_task_screen_turned(self, message: TaskScreen.Turned) -> None:
+        self._turn_to(self.cluster.table.neighbour(message.task, message.by))
+
+    def _turn_to(self, task: Task) -> None:
+        """Show another task on the page of a task, in the same parts."""
+        if isinstance(self.screen, TaskScreen) and self.screen.selected != (task,):
+            self.cluster.show_row(task)
+            self.switch_screen(self._page_of(task, self.screen.only))
+
+    def on_culprit_wanted(self, _message: CulpritWanted) -> None:
+        self.action_culprit()
+
+    def action_culprit(self) -> None:
+        """Go to the culprit, and from a task with trouble to the next: on a task's page, else on the first screen."""
+        is_page = isinstance(self.screen, TaskScreen)
+        here = self._selected()[0] if is_page else self.cluster.table.chosen
+        culprit = next_culprit(self._shown, here) if self._shown is not None else None
+        if culprit is None:
+            self.notify("no task is to blame at present")
+        elif culprit == here and (is_page or self.screen is self.cluster):
+            self.notify(f"no task but {here} is to blame")
+        elif is_page:
+            self._turn_to(culprit)
+        else:
+            while self.screen is not self.cluster:
+                self.pop_screen()
+            self.cluster.show_row(culprit)
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:

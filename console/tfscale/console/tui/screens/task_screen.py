@@ -32,6 +32,7 @@ _BOTH = 35
 """Lines from which on facts, charts and log are shown at once."""
 KEYS = (
     ("esc", "back"),
+    ("left right", "other tasks"),
     ("d", "numbers"),
     ("c", "charts"),
     ("z", "zoom"),
@@ -72,6 +73,9 @@ class TaskScreen(SnapshotScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
+        # A focused log would take these keys, and scrolls to no side.
+        Binding("left", "turn(-1)", "the task of the row above", show=False, priority=True),
+        Binding("right", "turn(1)", "the task of the row below", show=False, priority=True),
         Binding("p", "pause", "hold the log still", show=False),
         Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
         Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
@@ -86,6 +90,14 @@ class TaskScreen(SnapshotScreen):
         Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
         Binding("G,end", "follow", "the log's end; follow it", show=False),
     ]
+
+    class Turned(Message):
+        """Request for the page of the task `by` rows below."""
+
+        def __init__(self, task: Task, by: int) -> None:
+            super().__init__()
+            self.task = task
+            self.by = by
 
     class LinesRead(Message):
         """Arrival of further lines of the log."""
@@ -108,21 +120,27 @@ class TaskScreen(SnapshotScreen):
         task: Task,
         follow_log: FollowLog,
         *,
-        only_log: bool = False,
+        only: str = "",
         is_sole: bool = False,
     ) -> None:
+        """Open the page with all parts, or with `facts`, `charts` or `log` alone."""
         super().__init__(snapshot, appearance)
         self._is_sole = is_sole
         self.log_view = LogView()
         self.charts = Charts(task)
         self._shown_task = task
-        self._only = "log" if only_log else ""
+        self._only = only
         self._follow_log = follow_log
         self._held: list[str] = []
         self._is_paused = False
         self._ended = ""
         self._was_down = False
         """True where the agent has gone since the log ended, so that it can be read again once it is back."""
+
+    @property
+    def only(self) -> str:
+        """The part that is shown alone; empty: all."""
+        return self._only
 
     @property
     def page(self) -> str:
@@ -240,6 +258,9 @@ class TaskScreen(SnapshotScreen):
         else:
             self.app.pop_screen()
 
+    def action_turn(self, by: int) -> None:
+        self.post_message(self.Turned(self._shown_task, by))
+
     def action_zoom(self) -> None:
         self.charts.zoom()
 
@@ -267,6 +288,9 @@ class TaskScreen(SnapshotScreen):
         # In a replay these keys go from event to event.
         if action == "match":
             return self.log_view.match_position is not None
+        if action == "turn":
+            # In the line of a search these keys move its cursor.
+            return not self.query_one(InputLine).display
         if action == "zoom":
             return self._only == "charts" or not (self._only or self.has_class("low"))
         if action == "scroll":
