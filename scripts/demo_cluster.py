@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.task import Task
+from tfscale.core.text import plural
 from tfscale.trainer.launch.local_cluster import BIN, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.slow.delay import Delay
 
@@ -28,6 +29,15 @@ class Demo:
     """Delay by task, as `tfscale-train run --slow` takes them."""
     console: tuple[str, ...]
     """Arguments of the console."""
+
+    @property
+    def processes(self) -> str:
+        return f"{plural(self.workers, 'TensorFlow worker')} and {plural(self.workers, 'agent')}"
+
+    def say(self, line: str) -> None:
+        """Write a line to the terminal while there is no screen on it; nothing where a script reads the output."""
+        if "--headless" not in self.console:
+            print(f"demo: {line}", file=sys.stderr, flush=True)
 
 
 def parse(arguments: Sequence[str]) -> Demo:
@@ -77,6 +87,7 @@ def main() -> int:
     demo = parse(sys.argv[1:])
     interrupt_on_signals()
     failed: list[Task] = []
+    demo.say(f"starting {demo.processes}")
     with run_folder("tfscale-demo-") as (folder, held):
         try:
             command, roles = training(demo, folder), {"worker": demo.workers}
@@ -85,6 +96,7 @@ def main() -> int:
                     status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster.path, *demo.console])
                 finally:
                     failed = [task for task, agent in cluster.agents.items() if agent.poll() is not None]
+                    demo.say(f"ending {demo.processes}: the workers save a last checkpoint, some seconds")
         except KeyboardInterrupt:
             status = 130
         for task in failed:

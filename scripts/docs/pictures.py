@@ -51,7 +51,7 @@ class Picture:
 PICTURES = {
     "cluster": Picture((), 12, 75, ("worker:3=40ms,input@30s",), 28),
     "heat": Picture(("h",), 256, 40, ("worker:77=1.5x@10s",)),
-    "task": Picture(("j", "j", "j", "enter"), 12, 75, ("worker:3=thermal@30s",), 40),
+    "task": Picture(("enter",), 12, 75, ("worker:3=thermal@30s",), 40),
     "steps": Picture(("v",), 12, 75, ("worker:3=1.4x@30s",), 22),
     "events": Picture(("e", "enter"), 4, 75, ("worker:1=1.4x@10s-25s", "worker:2=kill@45s-52s"), 30),
     "advice": Picture(("A",), 12, 75, ("worker:3=40ms,input@30s",), 46),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.cli import COMMANDS, WATCH
+from tfscale.console.command_table import COMMANDS, WATCH
 from tfscale.console.settings.command_line import Invocation, parse
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 import time
 from collections.abc import AsyncIterator
@@ -189,6 +190,8 @@ class FakeAgent(AgentServicer):
         self.requests: list[agent_pb2.TasksRequest] = []
         self.farewell: agent_pb2.Farewell | None = None
         """Last words to its watchers; None ends without any."""
+        self.orders: list[dict[str, object]] = []
+        """Lines of its audit log."""
         self._recent: list[telemetry_pb2.Frame] = []
         self._watchers: set[asyncio.Queue[telemetry_pb2.Frame]] = set()
         self._server: grpc.aio.Server | None = None
@@ -340,6 +343,9 @@ class FakeAgent(AgentServicer):
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, _context: grpc.aio.ServicerContext
     ) -> AsyncIterator[agent_pb2.LogChunk]:
+        if request.orders:
+            yield agent_pb2.LogChunk(lines=[json.dumps(line) for line in self.orders])
+            return
         lines = [f"Epoch 1/100 step {step} loss {2.3 / (1 + step / 50):.4f}" for step in range(200)]
         yield agent_pb2.LogChunk(lines=lines[-request.tail :])
         step = 200

@@ -340,6 +340,10 @@ class FakeCommands:
         self.without: list[str] = []
         self.carried_out: list[tuple[str, Task | None, str]] = []
         self.profiled: list[tuple[Task, float]] = []
+        self.refusal = ""
+
+    def why_no_order(self) -> str:
+        return self.refusal
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         self.orders.append((verb, tuple(tasks), generation))
@@ -380,6 +384,9 @@ class FakeCommands:
         folder = f"/var/lib/tfscale/digits/profiles/{task.role}-{task.index}"
         yield Profile(f"capturing for {seconds:g} s", folder)
         yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
+
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        return [f"{task} {'order' if of_orders else 'line'} {number}" for number in range(tail)]
 
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))

@@ -26,12 +26,18 @@ FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "cut": (40, ("worker:1=cut@30s",)),
 }
 """Faults, and the seconds in which they hold."""
+OF_THE_FIRST_SCREEN = {
+    "several": (40, ("worker:1=30ms,input@20s", "worker:4=thermal@20s", "worker:6=32ms@20s")),
+    "still": (40, ("worker:1=hang@20s",)),
+}
+"""Faults that the first screen alone shows in its own way."""
+_CASES = FAULTS | OF_THE_FIRST_SCREEN
 
 
 @cache
 def state_of(case: str, workers: int = 4) -> ClusterState:
     """Return the state of a console at the end of the simulated time."""
-    seconds, faults = FAULTS[case]
+    seconds, faults = _CASES[case]
     state = states(simulated_spec(workers))()
     for event in simulated(seconds, workers, *faults):
         state.fold(event)
@@ -42,6 +48,6 @@ def state_of(case: str, workers: int = 4) -> ClusterState:
 
 def build(case: str, workers: int = 4, **options: Any) -> ConsoleApp:
     source = fakes.ScriptedSource(simulated_spec(workers))
-    source.seconds = FAULTS[case][0]
+    source.seconds = _CASES[case][0]
     state = state_of(case, workers)
     return ConsoleApp(Engine(source, lambda: state), fakes.FakeCommands(), **options)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import sys
@@ -16,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeCluster
+from fake_agent import RUNNING, STARTING, FakeCluster
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
+from tfscale.console.exit_status import ExitStatus
 from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.task import Task
+from tfscale.core.version import version_line
 from waiting import until
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
@@ -97,8 +100,9 @@ async def test_any_one_agent_names_the_others(cluster: FakeCluster) -> None:
 
 
 async def test_an_agent_that_is_not_there_is_one_line() -> None:
-    status, out, err = await run("--agent", "127.0.0.1:1", "--once")
-    assert (status, out) == (1, "")
+    begin = time.monotonic()
+    status, out, err = await run("--agent", "127.0.0.1:1", "--once", "--wait", 3)
+    assert (status, out) == (1, "") and time.monotonic() - begin > 3
     assert err.startswith("tfscale-console: --agent 127.0.0.1:1: connection refused") and err.count("\n") == 1
 
 
@@ -115,6 +119,68 @@ async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file:
     status, out, err = await run("--cluster", cluster_file, "--once")
     assert status == 1 and "nothing collected" in err
     assert not lines(out, "snapshot")[0]["healthy"]
+
+
+def test_the_docs_have_each_exit_status() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/use-in-scripts.md").read_text()
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(status.value) for status in ExitStatus]
+
+
+async def test_once_says_that_it_knows_nothing_yet_or_waits(cluster: FakeCluster, cluster_file: Path) -> None:
+    for task in cluster.tasks.values():
+        task.state = STARTING
+    cluster.tick()
+    status, out, _ = await run("--cluster", cluster_file, "--once")
+    assert (status, lines(out, "snapshot")[0]["healthy"]) == (5, None)
+    waiting = asyncio.create_task(run("--cluster", cluster_file, "--once", "--wait", 30))
+    await until(lambda: all(agent.is_watched for agent in cluster.agents.values()))
+    await asyncio.sleep(2)
+    for task in cluster.tasks.values():
+        task.state = RUNNING
+    status, out, _ = await waiting
+    assert (status, lines(out, "snapshot")[0]["healthy"]) == (0, True)
+
+
+async def test_the_end_of_a_log_is_printed(cluster_file: Path) -> None:
+    status, out, err = await run("log", "worker:1", "--tail", 2, "--cluster", cluster_file)
+    assert (status, err) == (0, "") and [line.split()[3] for line in out.splitlines()] == ["198", "199"]
+    status, out, err = await run("log", "worker:9", "--cluster", cluster_file)
+    assert (status, out) == (2, "") and "there is no worker:9 in the cluster: it has worker:0, 1 and 2" in err
+
+
+async def test_what_agents_remember_is_printed_as_events(cluster: FakeCluster, cluster_file: Path) -> None:
+    cluster.kill(Task.parse("worker:1"))
+    cluster.tick()
+    status, out, _ = await run("events", "--cluster", cluster_file)
+    (told,) = [line for line in out.splitlines() if "exited 1" in line]
+    assert status == 0 and "critical worker:1 was killed by SIGKILL" in told
+    status, out, _ = await run("events", "--json", "--cluster", cluster_file)
+    (crash,) = [line for line in lines(out, "event") if line["kind"] == "crash"]
+    assert (crash["subject"], crash["severity"]) == ("worker:1", "critical") and "dmesg" in crash["advice"]
+
+
+async def test_orders_are_printed_with_who_gave_them_and_who_does_not_answer(
+    cluster: FakeCluster, cluster_file: Path
+) -> None:
+    first, second, third = (cluster.agents[Task.parse(f"worker:{index}")] for index in range(3))
+    asked = {"at": 9.0, "order": 1, "who": "ann (operator)", "from": "ipv4:10.0.0.9:1", "what": "Restart"}
+    asked |= {"tasks": ["worker:0"], "reason": "too slow", "result": "asked"}
+    step = {"at": 9.5, "order": 1, "who": "vm (agent)", "what": "Apply RUNNING 2", "tasks": ["worker:1"]}
+    first.orders = [asked, asked | {"at": 12.0, "result": "done"}, asked | {"at": 13.0}]
+    second.orders = [step | {"result": "done"}]
+    await third.stop()
+    status, out, err = await run("audit", "--cluster", cluster_file, TZ="UTC")
+    assert status == 0 and "worker:2" in err and err.count("\n") == 1
+    assert out.splitlines() == [
+        "1970-01-01 00:00:09 worker:0: ann (operator): Restart worker:0 (too slow): done",
+        "1970-01-01 00:00:13 worker:0: ann (operator): Restart worker:0 (too slow): under way, or its agent ended",
+    ]
+    _, out, _ = await run("audit", "--json", "--cluster", cluster_file)
+    assert [(line["time"], line["task"]) for line in lines(out, "order")][1] == (9.5, "worker:1")
+    second.orders = [{"no": "time"}]
+    await first.stop()
+    status, out, err = await run("audit", "--cluster", cluster_file)
+    assert (status, out) == (1, "") and "tfscale-console: no orders" in err
 
 
 async def test_until_it_has_failed(cluster: FakeCluster, cluster_file: Path) -> None:
@@ -149,6 +215,28 @@ async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path
 async def test_an_error_about_a_file_of_a_strange_name_is_one_line_without_colour(tmp_path: Path) -> None:
     status, _, err = await run("--once", "--cluster", tmp_path / "a\x1b[31m\nb.toml")
     assert (status, err) == (2, f"tfscale-console: {tmp_path}/a b.toml: no such cluster file\n")
+
+
+async def test_the_version_needs_no_imports_of_a_command() -> None:
+    code = (
+        "import sys; from tfscale.console.cli import main; sys.argv[1:] = ['--version']; main();"
+        "sys.exit(len({'numpy', 'grpc', 'argparse'} & set(sys.modules)))"
+    )
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=pipe)
+    out, _ = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, f"{version_line()}\n")
+
+
+async def test_a_terminal_without_a_screen_is_told_what_draws_none() -> None:
+    terminal, program_end = pty.openpty()
+    variables = os.environ | {"XDG_CONFIG_HOME": "/nonexistent", "TERM": "dumb"}
+    process = await asyncio.create_subprocess_exec(
+        *CONSOLE, "--simulate", "2", stdin=program_end, stdout=program_end, stderr=program_end, env=variables
+    )
+    os.close(program_end)
+    said = await asyncio.to_thread(read_all, terminal)
+    assert (await process.wait(), said.count(b"\n")) == (2, 1) and b"(TERM=dumb)" in said and b"--headless" in said
 
 
 async def test_too_few_open_files_are_one_line(cluster_file: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tfscale.agent import cli as agent
 from tfscale.agent import probe_install
 from tfscale.agent.certificates import certificate_command
-from tfscale.console import cli as console
+from tfscale.console import command_table as console
 from tfscale.console.settings import command_line
 from tfscale.console.settings.config import configure
 from tfscale.core.settings.precedence import choose, split_command

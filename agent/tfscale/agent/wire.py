@@ -6,7 +6,6 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,9 +18,10 @@ from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
-from tfscale.core.failure.hang_limits import BUSY
+from tfscale.core.failure import hang_limits
 from tfscale.core.preflight.examination import Contact, Examination, Transfer
 from tfscale.core.records.frame import Description, Farewell, Frame
 from tfscale.core.records.hello import Hello
@@ -92,11 +92,6 @@ class EncodedFrame(NamedTuple):
         # Of a field that comes twice the last one counts.
         more = telemetry_pb2.Frame(dropped=dropped).SerializeToString()
         return self._replace(message=self.message + more)
-
-
-def steady_time() -> float:
-    """Return the time of a clock of this host that nobody sets, and that does not stop in a suspended host."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
@@ -310,8 +305,11 @@ def pause_in(frame: telemetry_pb2.Frame) -> str:
     if usage.frozen:
         return "is frozen with its container: let it go on"
     for activity in frame.activities:
-        if not activity.HasField("end") and frame.at - activity.begin < BUSY and activity.kind in _OWN_WORK:
+        if not activity.HasField("end") and frame.at - activity.begin < hang_limits.BUSY and activity.kind in _OWN_WORK:
             return _OWN_WORK[activity.kind]
+    # Whoever hangs in a reduction has entered it after its last step: within a fifth of the time that makes a hang.
+    if frame.collective.HasField("entered_at") and frame.at - frame.collective.entered_at < hang_limits.SHORTEST / 2:
+        return "reduces with the others, by the word of its own agent"
     return ""
 
 

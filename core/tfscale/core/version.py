@@ -11,3 +11,8 @@ def installed_version() -> str | None:
         return importlib.metadata.version("tfscale")
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def version_line() -> str:
+    """Return what `--version` prints."""
+    return f"tfscale {installed_version() or '(not installed)'}"

@@ -502,8 +502,11 @@ class FollowLogRequest(_message.Message):
     TAIL_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    ORDERS_FIELD_NUMBER: _builtins.int
     tail: _builtins.int
     follow: _builtins.bool
+    orders: _builtins.bool
+    """instead of the task's log: the JSON lines of the orders that its agent was given"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -512,10 +515,11 @@ class FollowLogRequest(_message.Message):
         tail: _builtins.int = ...,
         follow: _builtins.bool = ...,
         to: Global___TaskIdentity | None = ...,
+        orders: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "tail", b"tail", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "orders", b"orders", "tail", b"tail", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -755,6 +759,7 @@ class ApplyRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     VERB_FIELD_NUMBER: _builtins.int
     RESTARTED_FOR_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
@@ -762,6 +767,10 @@ class ApplyRequest(_message.Message):
     """the command that asks"""
     restarted_for: _builtins.str
     """as in TaskStatus"""
+    counts: _builtins.str
+    """What the sender has counted for [recovery], as JSON with ages in seconds; empty: nothing. The receiver keeps what
+    is of a newer generation than its own.
+    """
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -773,10 +782,11 @@ class ApplyRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         verb: Global___ApplyRequest.Verb.ValueType = ...,
         restarted_for: _builtins.str = ...,
+        counts: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "restarted_for", b"restarted_for", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "generation", b"generation", "reason", b"reason", "restarted_for", b"restarted_for", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -794,6 +804,7 @@ class FailureReport(_message.Message):
     STILL_FIELD_NUMBER: _builtins.int
     IS_INSIDE_FIELD_NUMBER: _builtins.int
     UNSTARTED_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """that has failed: "worker:1" """
     checkpoint: _builtins.float
@@ -804,7 +815,9 @@ class FailureReport(_message.Message):
     is_inside: _builtins.bool
     """of a hang: it waits in a collective"""
     unstarted: _builtins.float
-    """Seconds for which the command to the status's generation has not started the task; absent where it runs or ended."""
+    """Seconds for which nothing was heard of its start in the status's generation; absent where it runs or ended."""
+    counts: _builtins.str
+    """as in ApplyRequest"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     @_builtins.property
@@ -822,10 +835,11 @@ class FailureReport(_message.Message):
         still: _builtins.float | None = ...,
         is_inside: _builtins.bool = ...,
         unstarted: _builtins.float | None = ...,
+        counts: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "counts", b"counts", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015

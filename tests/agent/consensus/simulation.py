@@ -282,6 +282,11 @@ class Outcome:
     troubles: Mapping[str, int]
     faults: list[str]
 
+    def row(self) -> dict[str, object]:
+        """Return the cells of its row in a table, by their columns."""
+        named = {"hosts": self.hosts, "changes and reads": self.operations, "done": self.done, "unknown": self.unknown}
+        return {**named, **self.troubles}
+
 
 def simulate(seed: int, plant: Plant = RIGHT) -> Outcome:
     """Return what became of a cluster; the same for the same seed."""

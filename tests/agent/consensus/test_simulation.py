@@ -14,7 +14,7 @@ from tfscale.agent.consensus.voter import Voter
 from tfscale.agent.consensus.votes import Accept, Acceptance, Answer, Question
 
 SEEDS, PARTS = 240, 4
-"""Seeds of a day, 50 ms each, and tests among which they are divided. `scripts/simulate --seeds 1000` runs more."""
+"""Seeds of a day, 50 ms each, and tests among which they are divided. `scripts/simulate votes` runs more."""
 FIRST = date.today().toordinal() % 1000 * SEEDS
 
 

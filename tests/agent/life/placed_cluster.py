@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -30,9 +31,11 @@ TELLS = (sys.executable, "-c", "import os, time; print(os.environ['TF_CONFIG'], 
 
 
 @asynccontextmanager
-async def seat(settings: AgentSettings, process: OwnProcess | None = None) -> AsyncIterator[list[Life]]:
-    """Run the agent of a seat until the context ends; yield its daemons so far."""
-    lives: list[Life] = []
+async def seat(
+    settings: AgentSettings, process: OwnProcess | None = None, kept: int | None = None
+) -> AsyncIterator[deque[Life]]:
+    """Run the agent of a seat until the context ends; yield its daemons so far, or the newest of them."""
+    lives: deque[Life] = deque(maxlen=kept)
     running = asyncio.create_task(placed_agent.run(settings, process or OwnProcess(), lives.append))
     try:
         yield lives

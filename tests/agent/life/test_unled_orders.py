@@ -77,10 +77,23 @@ async def test_an_order_reaches_the_lowest_agent_that_answers(cluster: Cluster) 
         assert progress[-1].message.startswith("placed; each task starts")
 
 
-async def test_an_agent_without_a_majority_carries_out_nothing(cluster: Cluster) -> None:
+async def test_a_stop_ends_what_answers_and_names_the_task_whose_agent_is_dead(cluster: Cluster) -> None:
+    async with running(cluster, "worker:0"):
+        channels = Channels(cluster.spec)
+        *_, last = [each async for each in AgentCommands(channels).order("stop", [W1])]
+        await channels.close()
+        assert last.stage is Stage.FAILED and last.tasks == (W0,)
+        told = f"whether worker:0 runs is not known: the agent of worker:0 at {cluster.spec.agents[W0]} does not answer"
+        assert last.message == f"{told}: start it; the stop goes on by itself when it answers"
+        for task in (W1, W2):
+            assert (await status_when(cluster.seats[str(task)], lambda _: True)).state is TaskState.EXITED
+
+
+@pytest.mark.parametrize("verb", ["Restart", "Stop"])
+async def test_an_agent_without_a_majority_carries_out_nothing(cluster: Cluster, verb: str) -> None:
     async with running(cluster, "worker:0", "worker:2"):
         with pytest.raises(grpc.aio.AioRpcError, match="nothing was decided: 2 of 3 agents must agree"):
-            await command(cluster.seats["worker:1"], "Restart", "worker:1")
+            await command(cluster.seats["worker:1"], verb, "worker:1")
         assert (await status_when(cluster.seats["worker:1"], lambda _: True)).state is TaskState.RUNNING
 
 

@@ -47,15 +47,17 @@ async def newest(greetings: Greetings) -> Neighbour:
 async def test_a_neighbour_is_heard_reached_and_missed() -> None:
     other = Agent()
     greetings = Greetings(two_hosts(), OWN, {OTHER: other})
-    assert greetings.heard == (Neighbour("worker:1", None),)
+    assert greetings.heard == (Neighbour("worker:1", None),) and greetings.silences() == {}
     greetings.start()
     answered = await newest(greetings)
     assert answered.heard == answered.reached == pytest.approx(time.time(), abs=2.3) and answered.round_trip is not None
     other.answer = Answer.HOST
     alone = await newest(greetings)
+    assert greetings.silences()[OTHER] < 2.0
     assert alone.heard is not None and alone.reached is not None and alone.reached > alone.heard
     other.answer = Answer.NOBODY
     silent = await newest(greetings)
+    assert greetings.silences()[OTHER] > 2.0
     greetings.stop()
     assert (silent.heard, silent.reached) == (alone.heard, alone.reached)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded
+from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided
 from tfscale.agent.cluster.journal import Intent
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.consensus.joining import Joining
 from tfscale.agent.consensus.quorum import Quorum
 from tfscale.agent.consensus.register import Register
@@ -79,10 +80,12 @@ async def test_every_agent_learns_the_newest_command(cluster: Cluster) -> None:
     assert await cluster.of(HOSTS[0]).newest() is None
     await cluster.of(HOSTS[0]).agree(intent(2), home, home, None)
     placed = moved(cluster.spec, 3)
-    await cluster.of(HOSTS[1]).agree(intent(3), placed, home, None)
+    slow = RecoveryCounts(slow=("worker:2",))
+    await cluster.of(HOSTS[1]).agree(intent(3), placed, home, None, slow)
     command = AgreedCommand(Address(HOSTS[1], 7070), "restart", intent(3).tasks, 3, placed)
     for host in (*HOSTS, "10.0.0.9"):
-        assert await cluster.of(host).newest() == command
+        newest = await cluster.of(host).newest()
+        assert newest == command and newest.counts == slow
 
 
 async def test_of_two_commands_of_one_generation_the_second_is_refused(cluster: Cluster) -> None:
@@ -107,10 +110,29 @@ async def test_a_failure_of_before_a_stop_restarts_nothing(cluster: Cluster, ver
     home = file_placement(cluster.spec)
     await cluster.of(HOSTS[0]).agree(intent(5, verb, "worker:1", "worker:2"), home, home, None)
     for tasks in (("worker:0", "worker:1"), ("worker:2",)):
-        with pytest.raises(TasksEnded, match=f"a {verb} in generation 5 has ended them"):
+        with pytest.raises(TasksEnded, match="a stop in generation 5 has ended them"):
             await cluster.of(HOSTS[1]).agree(intent(6, "restart", *tasks), home, home, 4)
     await cluster.of(HOSTS[1]).agree(intent(6, "restart", "worker:0"), home, home, 4)
     await cluster.of(HOSTS[1]).agree(intent(7, "restart", "worker:1"), home, home, None)  # an operator may
+
+
+async def test_what_was_ended_is_known_until_it_is_started(cluster: Cluster) -> None:
+    home, agreement = file_placement(cluster.spec), cluster.of(HOSTS[0])
+
+    async def ended() -> dict[str, int]:
+        newest = await cluster.of(HOSTS[1]).newest()
+        assert newest is not None
+        return dict(newest.ended)
+
+    await agreement.agree(intent(2, "stop"), home, home, None)
+    await agreement.agree(Intent("uncordon", (), 2, False, "test"), replace(home, revision=1), home, None)
+    assert await ended() == dict.fromkeys(intent(2).tasks, 2)
+    with pytest.raises(TasksEnded, match="a stop in generation 2 has ended them"):
+        await agreement.agree(intent(3), home, replace(home, revision=1), 1)
+    await agreement.agree(intent(3, "start", "worker:0"), replace(home, revision=1), replace(home, revision=1), None)
+    assert await ended() == {"worker:1": 2, "worker:2": 2}
+    await agreement.agree(intent(4, "restart", "worker:2"), moved(cluster.spec, 4), replace(home, revision=1), None)
+    assert await ended() == {}
 
 
 async def test_a_host_is_uncordoned_in_the_generation_of_now(cluster: Cluster) -> None:
@@ -133,6 +155,16 @@ async def test_without_a_majority_nothing_is_agreed_on_and_who_is_silent_is_name
     for host in HOSTS[1:]:
         cluster.lines[f"{host}:7070"].is_cut = False
     assert await cluster.of(HOSTS[2]).newest() is None
+
+
+async def test_of_two_hosts_each_refusal_says_that_a_third_one_is_needed(tmp_path: Path) -> None:
+    document = {"cluster": {"worker": ["10.0.0.1:2222"]}, "spares": {"agents": ["10.0.0.9:7070"]}}
+    pair = Cluster(parse_cluster(document, name="t", where="t", base=Path()), tmp_path)
+    await pair.found()
+    pair.lines["10.0.0.9:7070"].is_cut = True
+    advice = r"of two hosts \(10\.0\.0\.1 and 10\.0\.0\.9\) neither moves a task without the other, also not by hand"
+    with pytest.raises(Undecided, match=f"2 of 2 agents must agree: 10.0.0.9:7070: cut off; {advice}"):
+        await pair.of("10.0.0.1").newest()
 
 
 async def test_a_command_to_a_thousand_tasks_fits(tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,27 +11,18 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, agent, runs, status_when
+from running_agents import W0, W1, W2, agent, fill, runs, status_when
+from tfscale.agent.consensus import voter_peer
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.records.task_status import Reason, TaskState
+from tfscale.core.version import installed_version
 from tfscale.v1 import agent_pb2
 
 ALL = (W0, W1, W2)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(disk)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a small disk")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.fixture
@@ -43,12 +31,6 @@ def cluster(make_settings: Callable[..., AgentSettings], small_disk: Path) -> Cl
     cluster = Cluster(make_settings)
     cluster.seats["spare"] = replace(cluster.seats["spare"], state_dir=small_disk)
     return cluster
-
-
-def fill(disk: Path) -> None:
-    with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
-        while file.write(bytes(1 << 12)):
-            pass
 
 
 async def test_a_spare_whose_disk_is_full_is_given_no_task_until_it_has_room(
@@ -140,12 +122,25 @@ async def test_an_agent_with_another_cluster_file_has_a_move_refused_before_anyt
         assert [await runs(cluster.seats[str(task)]) for task in ALL] == before
 
 
-async def test_an_agent_whose_file_has_tasks_stay_is_named_and_nothing_starts_before_it_votes(
-    make_settings: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        (installed_version(), ": give it the same cluster file, whose [spares] or min_workers let tasks move"),
+        ("9.9", f", because it is of version {installed_version()}, and this one of 9.9: upgrade it"),
+    ],
+    ids=["another file", "an older version"],
+)
+async def test_an_agent_that_does_not_vote_is_named_with_the_reason_and_nothing_starts_before_it_votes(
+    make_settings: Callable[..., AgentSettings],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str,
+    why: str,
 ) -> None:
+    monkeypatch.setattr(voter_peer, "installed_version", lambda: own)
     cluster = Cluster(make_settings)
     third = replace(cluster.seats["worker:2"], cluster=without_spares(cluster.spec), seat=None)
-    words = f"{cluster.spec.agents[W2]}: does not vote: give all agents the same cluster file, and one version"
+    words = f"{cluster.spec.agents[W2]}: does not vote{why}"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(agent(third))
         for name in ("worker:0", "worker:1", "spare"):

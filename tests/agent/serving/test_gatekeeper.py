@@ -212,7 +212,10 @@ async def test_every_order_is_written_down_also_a_refused_one(settings_of: Setti
             await own.Apply(
                 agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPABLE, generation=9, to=named(settings))
             )
+            chunks = own.FollowLog(agent_pb2.FollowLogRequest(tail=99, orders=True, to=named(settings)))
+            told = [json.loads(line) async for chunk in chunks for line in chunk.lines]
     entries = audited(settings)
+    assert told == entries
     me = f"user {os.getuid()}"
     assert [(entry["order"], entry["who"], entry["what"]) for entry in entries] == [
         *[(1, me, "Restart")] * 2,

@@ -18,8 +18,9 @@ from tfscale.console.engine.events import (
     SecondPassed,
 )
 from tfscale.console.engine.model import TimelineEntry
-from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
+from tfscale.console.engine.state import OUTCOME_SHOWN, ClusterState
 from tfscale.console.engine.state_factory import states
+from tfscale.console.engine.timeline.cluster_timeline import ENTRIES_KEPT
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
@@ -143,6 +144,16 @@ def test_a_hang_is_told_once_though_its_sentence_tells_how_long_it_lasts() -> No
     assert state.snapshot(fakes.NOW).changes == (ended,)
 
 
+def test_a_severity_that_grows_is_told_in_the_entry_of_its_begin() -> None:
+    found = replace(fakes.straggler("slow"), severity="warning")
+    analysis = fakes.FakeAnalysis(Findings((found,)))
+    state = ClusterState(SPEC, analysis)
+    number = state.snapshot(fakes.NOW).timeline[-1].number
+    analysis.findings = Findings((replace(found, severity="critical", sentence="very slow"),))
+    (entry,) = state.snapshot(fakes.NOW + 9).timeline
+    assert (entry.at, entry.severity, entry.text, entry.number) == (fakes.NOW, "critical", "very slow", number)
+
+
 @pytest.mark.parametrize(("severity", "cause"), [("critical", "unknown"), ("serious", "cpu")])
 def test_a_severity_and_a_cause_that_change_are_told(severity: str, cause: str) -> None:
     found = replace(fakes.straggler(), severity="serious", evidence={"phase": "compute", "cause": "unknown"})
@@ -189,7 +200,7 @@ def test_a_commands_outcome_stands_for_a_while_and_its_doing_is_told_once() -> N
     state.fold(CommandProgressed(fakes.NOW, "restart", Stage.PLANNED, tasks, 2))
     state.fold(arrived(TaskState.STOPPING))
     state.fold(CommandProgressed(fakes.NOW, "restart", Stage.DONE, tasks, 2))
-    assert [text for _, _, text in said(state)] == ["restart planned, generation 2", "restart done, generation 2"]
+    assert [text for _, _, text in said(state)] == ["restart done, generation 2"]
     assert state.snapshot(fakes.NOW + OUTCOME_SHOWN).command is not None
     assert state.snapshot(fakes.NOW + OUTCOME_SHOWN + 1).command is None
 

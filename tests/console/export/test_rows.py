@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.engine.events import (
+    AgentDescribed,
     CommandProgressed,
     FrameArrived,
     LinkChanged,
@@ -57,3 +59,35 @@ def test_events_are_lines_and_rows() -> None:
     assert table[2]["text"] == "not tried again"
     assert all(list(row) == [name for name, _ in rows.EVENT_COLUMNS] for row in table)
     assert rows.event_line(SecondPassed(1.0)) is None and rows.event_line(ARRIVED) is None
+
+
+def test_every_line_begins_with_its_type_the_schema_and_its_time() -> None:
+    agent = rows.AgentLines(SPEC).line(AgentDescribed(1.0, FIRST, fakes.description(FIRST)))
+    lines = [rows.header(SPEC, 1.0), agent, rows.task_line(ARRIVED), rows.frame_line(ARRIVED)]
+    lines += [rows.suspect_line(None, 1.0), rows.suspect_line(Suspect("worker:1", 1.0), 2.0)]
+    lines += [rows.diagnosis_line(fakes.straggler(), 7.0)]
+    lines += [
+        rows.event_line(event) or {} for event in (PolicyTold(2.0, FIRST, "x"), LinkChanged(1.0, FIRST, LinkState.UP))
+    ]
+    assert [list(line)[:3] for line in lines] == [["type", "schema", "time"]] * len(lines)
+    assert [list(line)[3] for line in lines if "task" in line] == ["task"] * 5
+
+
+def test_a_diagnosis_has_the_first_thing_to_do_about_it() -> None:
+    assert rows.diagnosis_line(fakes.straggler(), 7.0)["advice"].startswith("take a profile to see which ops are slow")
+    sentence_has_it = replace(fakes.straggler(), kind="saturation")
+    assert rows.diagnosis_line(sentence_has_it, 7.0)["advice"] is None
+
+
+def test_the_cluster_that_all_agents_name_is_written_once() -> None:
+    lines, described = rows.AgentLines(SPEC), replace(fakes.description(FIRST), cluster=SPEC.to_json())
+    moved = replace(described, placement='{"generation": 2}')
+    told = [lines.line(AgentDescribed(1.0, FIRST, each)) for each in (described, moved, moved)]
+    assert [(line["cluster"], line["placement"]) for line in told] == [
+        (None, None),
+        (None, {"generation": 2}),
+        (None, None),
+    ]
+    other = replace(described, cluster='{"cluster": {}}')
+    again = [lines.line(AgentDescribed(1.0, SECOND, each))["cluster"] for each in (other, other, described)]
+    assert again == [{"cluster": {}}, None, json.loads(SPEC.to_json())]

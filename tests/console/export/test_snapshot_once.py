@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 
 import fakes
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.console.engine.events import (
     FrameArrived,
 )
 from tfscale.console.engine.stop_condition import is_explained
-from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
+from tfscale.console.export.snapshot_once import snapshot_line, verdict
+from tfscale.core.records.task_status import TaskState
 from tfscale.core.records.training import LoggedNumber, Training
 
 SPEC = fakes.spec(2)
@@ -21,22 +23,33 @@ ARRIVED = FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST))
 
 def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
     healthy = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=fakes.healthy_findings(SPEC)).snapshot(fakes.NOW)
-    assert is_healthy(healthy)
-    assert is_healthy(fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW))
-    assert not is_healthy(
+    assert verdict(healthy)
+    assert verdict(fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW))
+    assert False is verdict(
         fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 1)).snapshot(fakes.NOW)
     )
-    assert not is_healthy(fakes.folded(SPEC, *fakes.cut_events(SPEC)).snapshot(fakes.NOW))
+    assert False is verdict(fakes.folded(SPEC, *fakes.cut_events(SPEC)).snapshot(fakes.NOW))
     slow = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=fakes.straggler_findings(SPEC)).snapshot(fakes.NOW)
-    assert not is_healthy(slow)
+    assert False is verdict(slow)
     line = json.loads(json.dumps(snapshot_line(slow), allow_nan=False))
     assert (line["healthy"], line["diagnoses"][0]["kind"], len(line["tasks"])) == (False, "straggler", 2)
     assert line["tasks"][1]["summary"]["ratio"] == 2.13
 
 
+def test_where_nothing_can_be_said_yet_it_is_neither_healthy_nor_not() -> None:
+    nothing = fakes.folded(SPEC).snapshot(fakes.NOW)
+    assert verdict(nothing) is None and snapshot_line(nothing)["healthy"] is None
+    waits = replace(fakes.healthy_findings(SPEC), condition=ClusterCondition(Condition.STARTING))
+    events = fakes.healthy_events(SPEC)
+    assert verdict(fakes.folded(SPEC, *events, findings=waits).snapshot(fakes.NOW)) is None
+    starts = FrameArrived(fakes.NOW, SECOND, fakes.frame(SECOND, of=fakes.status(TaskState.STARTING)))
+    assert verdict(fakes.folded(SPEC, *events, starts).snapshot(fakes.NOW)) is None
+    assert verdict(fakes.folded(SPEC, *events, starts, *fakes.cut_events(SPEC)).snapshot(fakes.NOW)) is False
+
+
 def test_where_too_little_is_known_to_name_a_straggler_nothing_is_wrong() -> None:
     short = replace(fakes.healthy_findings(SPEC), short_history=ShortHistory(3.0, None))
-    assert is_healthy(fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=short).snapshot(fakes.NOW))
+    assert verdict(fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=short).snapshot(fakes.NOW))
 
 
 def test_who_looks_slow_is_told_and_is_no_trouble() -> None:

@@ -29,8 +29,10 @@ async def test_results_go_to_stdout_and_progress_to_the_log(
 async def test_an_order_needs_a_yes_and_a_task_of_the_cluster() -> None:
     with pytest.raises(UsageError, match="add --yes"):
         await run_task_command("restart", "worker:0", Settings(), connection())
-    with pytest.raises(UsageError, match="there is no worker:7"):
+    with pytest.raises(UsageError, match=r"there is no worker:7 in the cluster: it has worker:0 and 1$"):
         await run_task_command("stack", "worker:7", Settings(), connection())
+    with pytest.raises(UsageError, match=r"unknown role 'wroker': .*; did you mean worker:1\?$"):
+        await run_task_command("stack", "wroker:1", Settings(), connection())
 
 
 async def test_an_order_to_a_task_has_the_task_and_an_argument() -> None:

@@ -246,12 +246,13 @@ def test_fast_steps_are_kept_within_bounds() -> None:
     assert history.seconds(tasks[0], now(30), 20).parts["transfer"] == pytest.approx([0.05] * 20)
 
 
-def test_all_step_times_at_once() -> None:
+def test_the_lags_of_several_tasks_at_once() -> None:
     history = History([FIRST, SECOND])
     told(history, SECOND, now(1), batch(SECOND, [now(0.1)]))
-    times = history.step_times(now(1), 1)
-    assert times.shape == (2, 1) and np.isnan(times[0, 0]) and times[1, 0] == pytest.approx(0.21)
-    assert np.array_equal(history.step_times(now(1), 1, [SECOND]), times[1:])
+    lags = history.lags(now(1), 1, [FIRST, SECOND])
+    own = 0.01 + 0.02 + 0.03 + 0.1
+    assert lags.shape == (2, 1) and np.isnan(lags[0, 0]) and lags[1, 0] == pytest.approx(own)
+    assert np.array_equal(history.lags(now(1), 1, [SECOND]), lags[1:])
 
 
 def test_the_fold_feeds_it_and_a_snapshot_shows_it() -> None:

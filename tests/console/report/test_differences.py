@@ -11,9 +11,9 @@ import fakes
 import pytest
 from command_words import run_command
 from simulated_runs import record, simulated
-from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.events import AgentDescribed, FrameArrived
 from tfscale.console.engine.model import TaskView
-from tfscale.console.export.rows import event_line, frame_line, header
+from tfscale.console.export.rows import AgentLines, event_line, frame_line, header
 from tfscale.console.report.timelines import TrainingTimeline
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.records.task_status import TaskState
@@ -27,7 +27,15 @@ def runs(tmp_path: Path) -> list[str]:
     """Return a recording of two workers, and the lines of three, a second longer, as `--headless --out` writes them."""
     two = record(tmp_path / "two.tfrec", simulated(20), simulated_spec(2))
     spec, events = simulated_spec(3), simulated(21, 3)
-    lines = [frame_line(each) if isinstance(each, FrameArrived) else event_line(each) for each in events]
+    agents = AgentLines(spec)
+    lines = [
+        frame_line(each)
+        if isinstance(each, FrameArrived)
+        else agents.line(each)
+        if isinstance(each, AgentDescribed)
+        else event_line(each)
+        for each in events
+    ]
     three = tmp_path / "three.jsonl"
     three.write_text("".join(json.dumps(line) + "\n" for line in [header(spec, events[0].at), *filter(None, lines)]))
     return [str(two), str(three)]

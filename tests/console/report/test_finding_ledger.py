@@ -10,6 +10,7 @@ from simulated_runs import findings_by_second, simulated
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.console.report.finding_ledger import FindingLedger, ReportedFinding
+from tfscale.core.records.diagnosis import Diagnosis
 
 
 def ledger(seconds: list[tuple[float, Findings]]) -> list[ReportedFinding]:
@@ -59,6 +60,16 @@ def test_time_that_a_straggler_explains_is_no_longer_charged_to_uneven_work() ->
     alone = straggler.diagnosis.begin - imbalance.diagnosis.begin
     assert 20 < alone < 50, "the straggler is noticed only some time after its begin"
     assert 0.2 * alone < imbalance.lost < 0.32 * alone
+
+
+def test_a_second_of_a_straggler_is_not_charged_to_uneven_work_as_well() -> None:
+    slow = Diagnosis("straggler", "worker:1", fakes.NOW, None, "serious", "slow", {"slowdown": 1.5})
+    uneven = Diagnosis("imbalance", "cluster", fakes.NOW + 10, None, "warning", "uneven", {"cost": 0.2})
+    both = Findings((slow, uneven), slowdown=1.5)
+    told = [Findings((slow,), slowdown=1.5)] * 20 + [Findings((uneven,))] * 10 + [both] * 10
+    seconds = [(fakes.NOW + 1 + second, findings) for second, findings in enumerate(told)]
+    found = {each.diagnosis.kind: each.lost for each in ledger(seconds)}
+    assert found == {"straggler": pytest.approx(30 / 3), "imbalance": pytest.approx(0.2 * 10)}
 
 
 def test_a_finding_is_reported_as_severe_as_it_was_at_its_worst() -> None:

@@ -26,13 +26,14 @@ from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.recording.recording_writer import ActiveRecording
-from tfscale.console.report.formats.svg_plots import events, per_worker, steps_by_phase, ticks
+from tfscale.console.report.formats.svg_plots import COLOURS, events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.timelines import MOST_POINTS, PhaseTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.sources.simulation.step_phases import Slow
+from tfscale.console.tui.widgets.appearance.theme import LIGHT
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
@@ -329,3 +330,7 @@ def test_ticks_are_round() -> None:
     assert ticks(0.0, 0.107) == pytest.approx([0.0, 0.05, 0.1])
     assert ticks(0.0, 9.0) == [0.0, 2.0, 4.0, 6.0, 8.0]
     assert ticks(1.0, 1.0) == [1.0]
+
+
+def test_phases_have_the_colours_of_the_screens() -> None:
+    assert LIGHT.parts == COLOURS

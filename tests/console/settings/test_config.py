@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_words import invocation
-from tfscale.console.cli import COMMANDS, WATCH
+from tfscale.console.command_table import COMMANDS, WATCH
 from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.options import OPTIONS
 from tfscale.core.cluster.cluster_spec import Address
@@ -90,7 +90,13 @@ def test_values_are_parsed() -> None:
         (["--simulate", "2", "--agent", "h:1"], "are two clusters: give one"),
         (["--ca", "x"], "go together"),
         (["--nonsense"], "watching takes no --nonsense; tfscale-console --help shows how"),
-        (["dance"], "invalid choice: 'dance' (choose from 'run', 'restart',"),
+        (["dance"], "there is no command 'dance'; tfscale-console --help lists them"),
+        (["repla", "x"], "there is no command 'repla'; did you mean replay?"),
+        (["a.tfrec"], "there is no command 'a.tfrec'; did you mean tfscale-console replay a.tfrec?"),
+        (["--wait", "3"], "--wait needs --once"),
+        (["--plain", "--only", "events"], "--plain is lines of text, and --only is for JSON or tables"),
+        (["--vesion"], "watching takes no --vesion; did you mean --version?"),
+        (["export", "x", "--formt=csv"], "export takes no --formt=csv; did you mean --format?"),
         (["stack"], "required: TASK; tfscale-console stack --help shows how"),
         (["config", "x"], "config takes no x; tfscale-console config --help shows how"),
         (["stack", "worker:1", "--out", "x"], "stack takes no --out; tfscale-console stack --help shows how"),

@@ -18,7 +18,7 @@ from tfscale.agent.telemetry import feed
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.state_factory import states
-from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy
+from tfscale.console.export.snapshot_once import SnapshotOnce, verdict
 from tfscale.console.sources import catch_up
 from tfscale.console.sources.agent_stream import Patience
 from tfscale.console.sources.live import LiveSource
@@ -239,7 +239,7 @@ async def test_once_knows_of_an_end_just_before_it_began(phase: float) -> None:
         snapshot = await SnapshotOnce(Engine(LiveSource(channels, Patience()), states(cluster.spec))).run()
         await channels.close()
         playing.cancel()
-    assert snapshot is not None and not is_healthy(snapshot)
+    assert snapshot is not None and verdict(snapshot) is False
 
 
 async def test_once_waits_until_it_has_caught_up() -> None:

@@ -16,7 +16,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWebEngineWidgets import QWebEngineView
 from PySide6.QtWidgets import QApplication
 
-READ = "document.querySelector('.xterm-helper-textarea')?.focus(); document.querySelector('.xterm-rows')?.innerText"
+READ = "document.querySelector('.xterm-rows')?.innerText"
 
 
 class Visit:

@@ -47,10 +47,11 @@ async def test_the_next_event_is_come_to_and_not_run_past(events: list[Event], p
 
         told.snapshot_taken = watch  # type: ignore[method-assign]
         controls.next_event(told.snapshots[-1])
+        assert controls.title().endswith("%, looking for an event") and controls.title().startswith("20")
         await until(lambda: told.snapshots[-1].at >= at)
         await asyncio.sleep(0.1)
         assert told.snapshots[-1].at == at and player.position.is_paused
-        assert "paused" in controls.title()
+        assert controls.title().endswith("%"), "a tag says that it is paused"
         player.seek(fakes.NOW + LENGTH)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
         controls.last_event(told.snapshots[-1])
@@ -62,6 +63,14 @@ async def test_moments_are_named_as_people_do(path: Path) -> None:
     begin, end = controls.player.position.begin, controls.player.position.end
     clock = time.strftime("%H:%M:%S", time.localtime(begin + 10))
     assert controls._time(clock) == pytest.approx(begin + 10, abs=1)
+    later = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(begin + 20))
+    assert controls._time(later) == pytest.approx(begin + 20, abs=1)
+    for dated, why in (
+        ("2001-01-01 12:00", "is not in the recording, which goes from "),
+        ("2026-02-31 12:00", "no calen"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            controls.go_to(dated)
     assert controls._time("+90s") == begin + 90
     assert controls._time("-5m") == begin - 300
     assert controls._time("50%") == pytest.approx((begin + end) / 2)

@@ -83,12 +83,21 @@ async def test_a_page_draws_the_console_and_obeys_its_keys(served: Served) -> No
         async with session.get(f"{served.url}&fontsize=12") as page:
             text = await page.text()
             assert str(page.url) == f"http://{address}/?fontsize=12"
-            assert page.status == 200 and f"ws://{address}/ws" in text
+            assert page.status == 200 and f"ws://{address}/ws" in text and "<title>tfscale</title>" in text
+            loaded = re.findall(r'(?:src|href)="([^"]+)"|url\("([^"]+)"\)', text)
+            assert len(loaded) == 4 and all(
+                url.startswith(("data:", f"http://{address}/static/")) for pair in loaded for url in pair if url
+            )
+            for url in (url for pair in loaded for url in pair if url.startswith("http")):
+                async with session.get(url) as part:
+                    assert part.status == 200
             assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         async with session.ws_connect(f"ws://{address}/ws?width=120&height=40") as websocket:
-            assert "tfscale simulated" in await drawn(websocket, "worker:2")
+            # The parts of a screen are drawn one by one.
+            if "tfscale simulated" not in await drawn(websocket, "worker:2"):
+                await drawn(websocket, "tfscale simulated")
             await websocket.send_str(json.dumps(["stdin", "?"]))
-            await drawn(websocket, "Keys here")
+            await drawn(websocket, "On this page")
             await websocket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
             await websocket.send_str(json.dumps(["stdin", "\x1b"]))
             await drawn(websocket, "worker:2")
@@ -105,7 +114,7 @@ async def test_a_page_of_a_billion_columns_takes_no_memory(served: Served) -> No
             await drawn(websocket, "worker:2")
             await websocket.send_str(json.dumps(["resize", {"width": 999_999_999, "height": 24}]))
             await websocket.send_str(json.dumps(["stdin", "?"]))
-            await drawn(websocket, "Keys here")
+            await drawn(websocket, "On this page")
 
 
 async def test_without_the_token_nothing_is_shown(served: Served) -> None:
@@ -181,7 +190,7 @@ async def test_a_browser_shows_the_console_and_obeys_its_keys(served: Served, tm
     picture = tmp_path / "page.png"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, BROWSER, served.url, picture, "1000x600"),
-        *("worker:2", "v", "entered last", "v", "space mark", "?", "Keys here", "q"),
+        *("worker:2", "v", "entered last", "v", "r restart", "?", "On this page", "q"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

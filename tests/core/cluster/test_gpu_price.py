@@ -47,17 +47,12 @@ def test_money_is_told_with_as_many_digits_as_it_deserves() -> None:
     assert [price.money(hours) for hours in (0.1, 3.9, 4.0, 4000.0)] == ["0.25 EUR", "9.75 EUR", "10 EUR", "10,000 EUR"]
 
 
-def test_gpu_hours_have_three_digits_and_no_whole_one_is_left_out() -> None:
-    assert [hours_text(hours) for hours in (0.93333, 12.345, 999.4, 999.7, 1234.5)] == [
-        "0.933 GPU-h",
-        "12.3 GPU-h",
-        "999 GPU-h",
-        "1,000 GPU-h",
-        "1,234 GPU-h",
-    ]
-    assert [hours_text(hours, 2) for hours in (0.93333, 9.97, 99.4, 123.0)] == [
+def test_gpu_hours_have_two_digits_and_no_whole_one_is_left_out() -> None:
+    assert [hours_text(hours) for hours in (0.07566, 0.93333, 9.97, 12.345, 99.7, 1234.5)] == [
+        "0.076 GPU-h",
         "0.93 GPU-h",
         "10 GPU-h",
-        "99 GPU-h",
-        "123 GPU-h",
+        "12 GPU-h",
+        "100 GPU-h",
+        "1,234 GPU-h",
     ]

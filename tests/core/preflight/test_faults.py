@@ -262,8 +262,17 @@ def test_a_thousand_workers_are_judged_in_less_than_a_second() -> None:
             0,
             replace(MOVING, min_workers=1),
             [
-                "of two hosts (host-0 and host-1) neither moves a task by itself, because it may be the one that is "
-                "cut off: add a host, as one in [spares]"
+                "of two hosts (host-0 and host-1) neither moves a task without the other, also not by hand, because it "
+                "may be the one that is cut off: add a third one, as in [spares]"
+            ],
+        ),
+        (
+            1,
+            1,
+            None,
+            [
+                "of two hosts (host-0 and spare-0) neither moves a task without the other, also not by hand, because "
+                "it may be the one that is cut off: add a third one, as in [spares]"
             ],
         ),
         (2, 0, MOVING, []),
@@ -271,7 +280,7 @@ def test_a_thousand_workers_are_judged_in_less_than_a_second() -> None:
         (2, 1, MOVING, []),
         (3, 0, replace(MOVING, min_workers=2), []),
     ],
-    ids=["two hosts", "whose tasks stay", "that nobody restarts", "and a spare", "three hosts"],
+    ids=["two hosts", "one and a spare", "whose tasks stay", "that nobody restarts", "and a spare", "three hosts"],
 )
 def test_hosts_that_are_too_few_to_move_tasks_by_themselves_are_told(
     hosts: int, spares: int, recovery: RecoveryPolicy | None, sentences: list[str]

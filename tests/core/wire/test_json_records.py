@@ -5,7 +5,6 @@ import math
 from array import array
 
 import pytest
-from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample, Interface, Pressure
 from tfscale.core.records.probe_status import Activity, ActivityKind, Collective, ProbeState, ProbeStatus
@@ -13,7 +12,7 @@ from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import StepBatch
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.records.training import Training
-from tfscale.core.wire.json_records import SchemaError, diagnosis_to_json, frame_from_json, frame_to_json
+from tfscale.core.wire.json_records import SchemaError, frame_from_json, frame_to_json
 
 FRAME = Frame(
     sequence=7,
@@ -78,22 +77,3 @@ def test_a_number_that_no_column_can_hold_is_refused(column: str, value: int) ->
 def test_another_kind_of_line_is_refused() -> None:
     with pytest.raises(SchemaError, match="not a frame"):
         frame_from_json({"type": "header"})
-
-
-def test_a_diagnosis_is_a_line_of_its_fields() -> None:
-    evidence = {"ratio": 1.4, "phase": "compute"}
-    document = diagnosis_to_json(Diagnosis("straggler", "worker:1", 1.0, None, "serious", "slow", evidence))
-    assert json.loads(json.dumps(document)) == {
-        "type": "diagnosis",
-        "schema": SCHEMA_VERSION,
-        "kind": "straggler",
-        "subject": "worker:1",
-        "begin": 1.0,
-        "end": None,
-        "severity": "serious",
-        "sentence": "slow",
-        "evidence": evidence,
-        "together": [],
-        "remedies": [],
-        "statement": "",
-    }

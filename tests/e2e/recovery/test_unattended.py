@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,40 @@ def test_servers_of_which_one_task_is_killed_each_minute_reach_their_last_epoch(
     assert len({process for process, _ in made}) == 4
     assert len(made) <= EPOCHS + 3
     assert_buckets_fill_the_run(report)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the weights of 40 epochs of three workers that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with unattended(folder, {"worker": 3}, ["backed_up.py", "40", "0"]) as run:
+        assert set(run.ended(240).values()) == {0}
+    return np.load(folder / "worker-0.npy")
+
+
+@pytest.mark.parametrize("stage", ["stopping", "starting"])
+def test_a_restart_whose_lead_is_cut_off_costs_two_minutes_and_no_step(
+    tmp_path: Path, undisturbed: Any, stage: str
+) -> None:
+    recovery, words = 'policy = "ExitCode"\nreplace_after = "5s"', ["backed_up.py", "40", "0.5"]
+    with unattended(tmp_path, {"worker": 3}, words, spares=1, recovery=recovery) as run:
+        wait_until(lambda: len(run.epochs("worker:0")) >= 5)
+        told = len(run.said("worker:0"))
+        with run.console_command("restart", "worker:1", "--yes", stderr=subprocess.DEVNULL) as restart:
+            wait_until(lambda: f"{stage} worker:2" in run.said("worker:0")[told:], patience=20)
+            run.cut_host("worker:0")
+            restart.kill()
+        began, before = time.monotonic(), len(run.epochs("worker:0"))
+        wait_until(lambda: len(run.epochs("worker:0")) > before, patience=4 * MINUTE)
+        took = time.monotonic() - began
+        print(f"cut off while {stage}: trains on after {took:.0f} s")
+        assert [run.agents[seat].wait(180) for seat in ("worker:1", "worker:2", "spare:0")] == [0, 0, 0]
+    for task in run.tasks:
+        made = run.epochs(task)
+        assert {epoch for _, epoch in made} == set(range(40)) and len(made) <= 41
+        weights = np.load(tmp_path / f"{task.replace(':', '-')}.npy")
+        assert np.allclose(weights, undisturbed, rtol=1e-4)
+    assert took < 2 * MINUTE
 
 
 def test_a_spare_takes_the_task_of_a_lost_host(tmp_path: Path) -> None:

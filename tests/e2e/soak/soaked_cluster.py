@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,7 @@ _ENDING = "0.5"
 _SERVICE_PAUSE = 1.0
 """Seconds after which an agent that has ended is started again, as systemd does."""
 _ORDER_PATIENCE = 90.0
+_DONE = re.compile(r"(?P<verb>stop|start) done, generation (?P<generation>\d+)")
 
 
 class SoakedCluster(UnattendedRun):
@@ -46,7 +48,9 @@ class SoakedCluster(UnattendedRun):
         super().__init__(folder, {"worker": 3}, 1, RECOVERY, ["held_role.py", _ENDING])
         self.faults: list[str] = []
         self.is_stopped = False
-        """True from a Stop to a start that was done: nobody but an operator starts the tasks."""
+        """True from a Stop, whatever became of it, to a start that was done: only an operator starts the tasks then."""
+        self._newest = 0
+        """Newest generation in which an order was done: answers do not come in the order of the generations."""
         self.late: subprocess.Popen[bytes] | None = None
         self._say = say
         self._lost: set[str] = set()
@@ -134,6 +138,9 @@ class SoakedCluster(UnattendedRun):
     def end_in_order(self) -> Iterator[str]:
         """End consoles and agents as people do; yield who does not end, and what is left then."""
         assert self.late is not None
+        while self._orders:
+            self.attend()
+            time.sleep(0.1)
         for console in (self.console, self.late):
             console.send_signal(signal.SIGINT)
         for agent in self.agents.values():
@@ -153,12 +160,12 @@ class SoakedCluster(UnattendedRun):
                 yield f"left behind: the socket {path.relative_to(self.folder)}"
 
     def tracebacks(self) -> list[str]:
-        """Return the first lines of tracebacks in any log, each with the name of the log."""
+        """Return the first traceback of each log, with the name of the log."""
         found = []
         for log in sorted(self.folder.rglob("*.log*")):
             _, is_there, told = log.read_text(errors="replace").partition("Traceback (most recent call last)")
             if is_there:
-                found.append(f"{log.relative_to(self.folder)}: {told[-600:]}")
+                found.append(f"{log.relative_to(self.folder)}: {told[:600]}")
         return found
 
     def end(self) -> None:
@@ -175,7 +182,7 @@ class SoakedCluster(UnattendedRun):
 
     def _start_late(self) -> None:
         assert self.late is not None
-        self.late.wait()
+        self.late.wait()  # it was killed
         self.late = self._watch()
 
     def _later(self, seconds: float, ends: Callable[[], object]) -> None:
@@ -236,7 +243,8 @@ class SoakedCluster(UnattendedRun):
 
     def _hand_over(self, seat: str) -> None:
         leaving = self.agent_command(seat, before=["hand-over"])
-        self._later(20.0, leaving.wait)
+        # It may wait for an agent that is halted, and goes with the round.
+        self._later(20.0, lambda: _gone(leaving))
 
     def _keep(self, seat: str, now: float) -> None:
         """Start the agent of a seat a second after it has ended."""
@@ -254,7 +262,6 @@ class SoakedCluster(UnattendedRun):
 
     def _order(self, *words: str) -> None:
         name = " ".join(words)
-        self.is_stopped |= words[0] == "stop"
         answer = self.folder / f"order-{time.monotonic():.3f}.log"
         yes = [] if words[0] == "uncordon" else ["--yes"]
         with answer.open("wb") as log:
@@ -270,11 +277,19 @@ class SoakedCluster(UnattendedRun):
         status = process.wait()
         if status < 0:
             self.faults.append(f"{name} was not answered within {_ORDER_PATIENCE:.0f} s: {answer}")
-        if status == 0 and name.split()[0] in ("start", "restart"):
-            self.is_stopped = False
         lines = Path(answer).read_text().splitlines() or ["nothing was said"]
+        done = _DONE.search(lines[-1])
+        if done and int(done["generation"]) >= self._newest:
+            self.is_stopped, self._newest = done["verb"] == "stop", int(done["generation"])
+        elif name.startswith("stop") and not done:
+            self.is_stopped = True
         self._say(f"    {name}: {status}, after {now - began:.0f} s: {lines[-1][:160]}")
         return True
+
+
+def _gone(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _resume(pid: int) -> None:

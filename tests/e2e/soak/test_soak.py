@@ -46,6 +46,16 @@ def test_all_deeds_are_done_and_none_ends_the_steady_agent() -> None:
 
 
 def test_what_has_grown_is_named() -> None:
-    before = Taken(pid=1, threads=12, files=40, memory=50.0)
-    assert [*grown("x", before, Taken(1, 14, 44, 60.0))] == []
-    assert len([*grown("x", before, Taken(1, 20, 60, 90.0))]) == 3
+    first = {
+        "agent of a": Taken(1, 12, 40, 50.0),
+        "agent of b": Taken(2, 9, 14, 50.0),
+        "console": Taken(3, 9, 16, 70.0),
+    }
+    last = {
+        "agent of a": Taken(1, 14, 47, 60.0),
+        "agent of b": Taken(4, 12, 40, 50.0),
+        "console": Taken(3, 9, 16, 70.0),
+    }
+    assert [*grown(first, last)] == []
+    assert len([*grown(first, {**last, "agent of b": Taken(4, 16, 49, 90.0)})]) == 3
+    assert len([*grown(first, {**last, "console": Taken(3, 9, 30, 70.0)})]) == 1

@@ -29,5 +29,6 @@ def test_a_console_reaches_an_agent_that_has_the_same_flags(flags: list[str], tm
         done = subprocess.run(console, capture_output=True, text=True, timeout=60)
         serving.terminate()
         serving.stderr.read()
-    assert done.returncode == 0, done.stderr
+    # 5: it makes no steps, and is no training.
+    assert done.returncode in (0, 5), done.stderr
     assert [task["status"]["state"] for task in json.loads(done.stdout)["tasks"]] == ["running"]

@@ -29,7 +29,8 @@ class FailureReport:
     is_inside: bool = False
     """True where the task runs and waits in a collective."""
     unstarted: float | None = None
-    """Seconds for which a start is awaited that a command has announced: that of the status's generation."""
+    """Seconds for which a start is awaited that a command has announced, that of the status's generation; or for which
+    others that were started in it have waited for this task."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -59,7 +60,7 @@ class FailureReport:
 
 
 def unstarted_report(task: Task, generation: int, seconds: float) -> FailureReport:
-    """Return the report that the command to this generation has not started a task for so long."""
+    """Return the report that nothing was heard for so long of a start of a task in this generation."""
     return FailureReport(str(task), TaskStatus(TaskState.PENDING, generation), unstarted=seconds)
 
 

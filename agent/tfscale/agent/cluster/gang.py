@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 from tfscale.core.cluster.restart import plan_finish, plan_restart
@@ -38,6 +40,13 @@ _AT_ONCE = 64
 _MOST_NUMBERS = 3
 """Numbers that a stop takes in a row where another command was given the same."""
 _SUPERSEDED = "another command came"
+Counting = Callable[[RecoveryCounts, int], RecoveryCounts]
+"""Change of the counts that goes with a command, in its generation."""
+
+
+def _nothing_counted(counts: RecoveryCounts, _generation: int) -> RecoveryCounts:
+    """Return the counts as they are: nobody counts the restarts for which a person asks."""
+    return counts
 
 
 class GangError(TfscaleError):
@@ -46,6 +55,14 @@ class GangError(TfscaleError):
 
 class Busy(GangError):
     """A command that was refused because another command is under way."""
+
+
+class Undecided(GangError):
+    """A command or a question on which no majority has agreed."""
+
+
+class Unanswered(GangError):
+    """A request that a task's agent does not answer."""
 
 
 class Overtaken(GangError):
@@ -87,7 +104,10 @@ class GangMember(Protocol):
     """
 
     async def check(self, generation: int, is_start: bool, /) -> None:
-        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing."""
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; change nothing.
+
+        It is Unanswered where the task's agent does not answer.
+        """
 
     async def fence(
         self, generation: int, reason: Reason, unreachable: Callable[[str], None], verb: Verb, /
@@ -110,13 +130,15 @@ class Placer(Protocol):
     async def newest(self) -> int:
         """Return the generation of the newest command that the agents agree on, 0 before the first.
 
-        Raises GangError where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
+        Raises Undecided where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
         """
 
-    async def agree(self, intent: Intent, failed_in: int | None, /) -> None:
-        """Have a majority agree that this is the newest command; the tasks of one for a failure failed in `failed_in`.
+    async def agree(self, intent: Intent, counts: RecoveryCounts, failed_in: int | None, /) -> None:
+        """Have a majority agree that this is the newest command, and on the counts with it.
 
-        Raises Overtaken where another command came first, and GangError where no majority answers.
+        The tasks of a command for a failure failed in generation `failed_in`.
+
+        Raises Overtaken where another command came first, and Undecided where no majority answers.
         """
 
     async def confirm(self, generation: int, /) -> None:
@@ -170,13 +192,25 @@ class Gang:
         return self._commanded.get(task, 0)
 
     @property
+    def counts(self) -> RecoveryCounts:
+        """Counts of the cluster's recovery, as far as this agent knows."""
+        return self._journal.entry.counts
+
+    @property
     def start_under_way(self) -> Operation | None:
         """Command under way after which its tasks run; None without one."""
         operation = self._operation
         return None if operation is None or operation.carried_out.is_set() or _verb(operation).is_end else operation
 
-    async def begin(self) -> None:
-        """Start the lead's own task and its peers that answer, in a generation newer than any.
+    async def leads_now(self) -> bool:
+        """Return whether no agent of a lower task answers; the next lower one is asked first, and mostly answers."""
+        for asked in (self.lower[-1:], self.lower[:-1]):
+            if await lowest_living(self._members, asked) is not None:
+                return False
+        return True
+
+    async def begin(self) -> tuple[Task, ...]:
+        """Start the lead's own task and its peers that answer, in a generation newer than any; return the others.
 
         A peer whose agent starts later asks for the generation and starts its task by itself.
         """
@@ -185,6 +219,7 @@ class Gang:
         tasks = tuple(task for task in together if generations[task] is not None)
         reason = Reason("started with the agent of the lead task")
         await self._launch(_intent(Verb.START, tasks, await self._after(generations), reason))
+        return tuple(task for task in together if task not in tasks)
 
     def resume(self) -> None:
         """Go on with the command that was under way when the last agent was killed, if there was one."""
@@ -200,12 +235,15 @@ class Gang:
         reason: Reason,
         expected: int | None,
         failed_in: int | None = None,
+        *,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a command for `tasks` and the tasks that must restart or stop together with them.
 
-        A restart for a failure tells the generation in which the tasks failed, `failed_in`. Raises Overtaken if
-        `expected` is not the generation any more, TasksEnded if a command has ended the tasks since they failed, Busy
-        while another command is under way, and RestartError for tasks that are not in the cluster.
+        A restart for a failure tells the generation in which the tasks failed, `failed_in`, and how it is `counted`
+        once it has begun. Raises Overtaken if `expected` is not the generation any more, TasksEnded if a command has
+        ended the tasks since they failed, Busy while another command is under way, and RestartError for tasks that are
+        not in the cluster.
         """
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
@@ -215,10 +253,10 @@ class Gang:
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
             generation = await self._next_generation(expected)
-            await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
+            silent = await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._leave_to_lower()
             reason = reason if reason.text else Reason(f"{verb} by request")
-            return await self._launch(_intent(verb, planned, generation, reason), failed_in)
+            return await self._launch(_intent(verb, planned, generation, reason), failed_in, silent, counted=counted)
 
     async def move(
         self,
@@ -227,6 +265,8 @@ class Gang:
         placement_in: Callable[[int], str],
         expected: int | None = None,
         failed_in: int | None = None,
+        *,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a restart of these tasks in another placement: they are stopped here, and start with their new agents.
 
@@ -240,21 +280,41 @@ class Gang:
             await self._check(Verb.RESTART, tasks, generation, is_start=False)
             await self._leave_to_lower()
             placement = placement_in(generation)
-            return await self._launch(_intent(Verb.RESTART, tasks, generation, reason, placement), failed_in)
+            intent = _intent(Verb.RESTART, tasks, generation, reason, placement)
+            return await self._launch(intent, failed_in, counted=counted)
+
+    async def learn(self, counts: RecoveryCounts) -> None:
+        """Go on with counts of another agent where they are newer than the own. Raises JournalError."""
+        await self._journal.count(lambda own: own.with_other(counts))
+
+    async def catch_up(self) -> None:
+        """Learn what other agents have counted, where a majority answers; without one nothing can begin."""
+        if self.placer is not None:
+            with contextlib.suppress(GangError):
+                await self.placer.newest()
 
     async def forgive(self, host: str) -> None:
         """Count the failures of a host anew. Raises Busy while a command is under way, and JournalError."""
         async with self._deciding:
             self._refuse(None)
-            await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
+            generation = self._journal.entry.generation
+            await self._journal.count(lambda own: replace(own, hosts=own.hosts.forgiven(host, generation)))
 
-    async def blame(self, hosts: Iterable[str], policy: RecoveryPolicy) -> dict[str, str]:
-        """Count a failure of each of these hosts; return those to be cordoned, with the reason. Raises JournalError."""
-        blamed = dict.fromkeys(hosts)
-        failures = self._journal.entry.host_failures
-        for host in blamed:
-            failures = failures.after(host, time.time(), policy)
-        await self._journal.update(host_failures=failures)
+    async def blame(self, hosts: Iterable[str], generation: int, policy: RecoveryPolicy) -> dict[str, str]:
+        """Count a failure of each of these hosts in a generation; return those to be cordoned, with the reason.
+
+        Raises JournalError.
+        """
+        blamed, now = dict.fromkeys(hosts), steady_time()
+
+        def counted(counts: RecoveryCounts) -> RecoveryCounts:
+            failures = counts.hosts
+            for host in blamed:
+                failures = failures.after(host, now, generation, policy)
+            return replace(counts, hosts=failures)
+
+        await self._journal.count(counted)
+        failures = self.counts.hosts
         return {host: why for host in blamed if (why := failures.why_cordoned(host, policy))}
 
     async def finish(self) -> Operation | None:
@@ -329,16 +389,23 @@ class Gang:
         agreed = 0 if self.placer is None else await self.placer.newest()
         return max(agreed, self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
-    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> None:
-        """Check all that the command needs before anything is stopped. Raises GangError with all that is missing."""
+    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> dict[Task, str]:
+        """Check all that the command needs before anything is stopped. Raises GangError with all that is missing.
+
+        A stop on which a majority agrees needs no agent: return the tasks whose agents do not answer, with the words
+        for it.
+        """
         checks = (self._members[task].check(generation, is_start) for task in tasks)
-        outcomes = await asyncio.gather(*checks, return_exceptions=True)
-        if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
+        outcomes = dict(zip(tasks, await asyncio.gather(*checks, return_exceptions=True), strict=True))
+        if other := [each for each in outcomes.values() if each is not None and not isinstance(each, TfscaleError)]:
             raise other[0]
-        if missing := [str(outcome) for outcome in outcomes if isinstance(outcome, TfscaleError)]:
+        waits_for_none = verb is Verb.STOP and self.placer is not None
+        silent = {task: str(each) for task, each in outcomes.items() if waits_for_none and isinstance(each, Unanswered)}
+        if missing := [str(each) for task, each in outcomes.items() if each is not None and task not in silent]:
             raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
         if verb is Verb.START:
             await self._refuse_to_stop(tasks)
+        return silent
 
     async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
         """Raise GangError if a start would have to stop a living task that trains with the others."""
@@ -366,13 +433,21 @@ class Gang:
             driver.cancel(why)
             await asyncio.wait([driver])
 
-    async def _launch(self, intent: Intent, failed_in: int | None = None) -> Operation:
+    async def _launch(
+        self,
+        intent: Intent,
+        failed_in: int | None = None,
+        silent: Mapping[Task, str] = MappingProxyType({}),
+        *,
+        counted: Counting | None = None,
+    ) -> Operation:
         """Begin a command once the agents agree on it, in the place of one under way."""
+        generation, counting = intent.generation, counted or _nothing_counted
         if self.placer is not None:
-            await self.placer.agree(intent, failed_in)
+            await self.placer.agree(intent, counting(self.counts, generation), failed_in)
         await self._cancel()
-        await self._journal.update(generation=intent.generation, intent=intent)
-        operation = Operation(intent, tuple(map(Task.parse, intent.tasks)))
+        await self._journal.count(lambda own: counting(own, generation), generation=generation, intent=intent)
+        operation = Operation(intent, tuple(map(Task.parse, intent.tasks)), silent)
         operation.report(Stage.PLANNED, operation.tasks, intent.reason)
         self._drive(operation)
         return operation
@@ -477,14 +552,18 @@ class Gang:
         return self.placer if operation.intent.placement else None
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
-        """Act on all tasks in parallel, wait for all, then raise the first failure."""
-        outcomes = await asyncio.gather(*(act(operation, task) for task in operation.tasks), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        """Act on all tasks in parallel, wait for all, then raise the first failure.
+
+        Callers do not wait for tasks whose agents were silent before it began: these come last.
+        """
+        await _all_done(act(operation, task) for task in operation.tasks if task not in operation.silent)
+        for task, why in operation.silent.items():
+            operation.unreachable(task, f"whether {task} runs is not known: {why}")
+        await _all_done(act(operation, task) for task in operation.silent)
 
     async def _fence(self, operation: Operation, task: Task) -> None:
-        operation.report(Stage.STOPPING, [task])
+        if task not in operation.silent:  # the last that its callers hear is that nobody knows of it
+            operation.report(Stage.STOPPING, [task])
         fence, verb = self._members[task].fence, _verb(operation)
         status = await self._request(operation, task, lambda number, reason, lost: fence(number, reason, lost, verb))
         if verb.is_end and status.state in _ALIVE:
@@ -519,6 +598,13 @@ class Gang:
 def _intent(verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = "") -> Intent:
     names = tuple(map(str, tasks))
     return Intent(verb, names, generation, False, reason.text, placement, restarted_for=reason.restarted_for)
+
+
+async def _all_done(acts: Iterable[Awaitable[None]]) -> None:
+    """Wait for all, then raise the first failure."""
+    for outcome in await asyncio.gather(*acts, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 def verb_of(name: str) -> Verb:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tfscale.agent.cluster.journal import Intent
 from tfscale.core.cluster.task import Task
@@ -29,9 +30,18 @@ class OperationProgress:
 class Operation:
     """One command under way. It goes on whether or not anybody iterates over its progress."""
 
-    def __init__(self, intent: Intent, tasks: tuple[Task, ...], *, is_resumed: bool = False) -> None:
+    def __init__(
+        self,
+        intent: Intent,
+        tasks: tuple[Task, ...],
+        silent: Mapping[Task, str] = MappingProxyType({}),
+        *,
+        is_resumed: bool = False,
+    ) -> None:
         self.intent = intent
         self.tasks = tasks
+        self.silent = silent
+        """Tasks of a stop whose agents did not answer before it, with the words for it."""
         self.is_resumed = is_resumed
         """True for a command that an earlier agent of the task had begun."""
         self.complaint = ""

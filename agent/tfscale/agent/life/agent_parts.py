@@ -24,6 +24,8 @@ from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.placement.voting import Voting
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
+from tfscale.agent.process.steady_clock import steady_time
+from tfscale.agent.recovery.absent_peer import AbsentPeer
 from tfscale.agent.recovery.task_recovery import TaskRecovery
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.settings import AgentSettings
@@ -112,7 +114,8 @@ def build_parts(
         opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
     else:
         opener = voting.opener
-    peers = {each: Peer(spec, settings.run, each, opener) for each in spec.tasks if each != task}
+    counts = lambda: journal.entry.counts.sent(steady_time())  # noqa: E731
+    peers = {each: Peer(spec, settings.run, each, opener, counts=counts) for each in spec.tasks if each != task}
     members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
     gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
     gang.lower = [*spec.tasks][: settings.position]
@@ -121,6 +124,7 @@ def build_parts(
     if seat is not None and voting is not None:
         agreement = Agreement(spec, seat.address, voting.register)
         gang.placer = mover = Mover(settings, seat, seats, agreement, gang, is_running)
+    greetings, absent_probe = Greetings(spec, task, peers), AbsentProbe()
     recovery = TaskRecovery(
         settings=settings,
         journal=journal,
@@ -132,6 +136,7 @@ def build_parts(
         take_stack=take_stack,
         own_pause=pause,
         on_news=listeners.on_verdict,
+        absent_peer=AbsentPeer(spec, task, greetings.silences, reports, absent_probe),
         mover=mover,
     )
     return AgentParts(
@@ -147,14 +152,14 @@ def build_parts(
         feed=feed,
         sampler=sampler,
         reports=reports,
-        absent_probe=AbsentProbe(),
+        absent_probe=absent_probe,
         supervisor=supervisor,
         take_stack=take_stack,
         standstill=StandstillWatch(take_stack),
         examiner=examiner,
         local=local,
         peers=peers,
-        greetings=Greetings(spec, task, peers),
+        greetings=greetings,
         gang=gang,
         mover=mover,
         recovery=recovery,

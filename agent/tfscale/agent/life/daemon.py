@@ -154,7 +154,7 @@ class Daemon:
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
         if settings.cluster_file is not None:
             _logger.info("the cluster is that of %s", settings.cluster_file)
-        if parts.mover is not None and settings.leads:
+        if parts.mover is not None:
             self._jobs.start(parts.mover.keep())
 
     async def _tick(self, announcement: Announcement) -> None:

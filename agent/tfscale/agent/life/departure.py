@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 
-from tfscale.agent.cluster.gang import Verb
+from tfscale.agent.cluster.gang import Undecided, Verb
+from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL
@@ -20,6 +21,10 @@ from tfscale.core.records.task_status import TaskState, TaskStatus
 _logger = logging.getLogger(__name__)
 _UNWATCHED = 10.0
 """Seconds without a console after which an agent with `--exit-unwatched` ends: consoles connect again."""
+_UNDECIDED = 300.0
+"""Seconds for which the stop of what served a finished task waits for a majority of the agents."""
+_AGAIN = 1.0
+"""Seconds between two tries of that."""
 _ENDED = (TaskState.EXITED, TaskState.LOST)
 
 
@@ -114,13 +119,28 @@ class Departure:
     async def finish(self) -> None:
         """Stop the tasks that only served the own, finished task; leave if the agent is to end with its task."""
         try:
-            if (operation := await self._parts.gang.finish()) is not None:
+            if (operation := await self._finishing()) is not None:
                 async for _ in operation.progress():
                     pass
         except TfscaleError as error:
-            _logger.error("%s", error)
+            _logger.error("what served %s is left: %s; stop it by hand", self._settings.task, error)
         if self._ends_with_task:
             self.asked.set()
+
+    async def _finishing(self) -> Operation | None:
+        """Return the stop that `Gang.finish` has begun, trying again for a while where no majority answers."""
+        loop, refusal = asyncio.get_running_loop(), ""
+        until = loop.time() + _UNDECIDED
+        while True:
+            try:
+                return await self._parts.gang.finish()
+            except Undecided as error:
+                if loop.time() >= until:
+                    raise
+                if str(error) != refusal:
+                    _logger.warning("what served %s runs until a majority agrees: %s", self._settings.task, error)
+                refusal = str(error)
+            await asyncio.sleep(_AGAIN)
 
     async def drain(self) -> None:
         """End the task, unless it goes on without this agent."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.life.agent_parts import AgentParts
 from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.jobs import Jobs
+from tfscale.agent.placement.agreement import AgreedCommand
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.supervision.transitions import has_finished
@@ -22,6 +24,7 @@ _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
 _AGAIN = 1.0
 """Seconds between two tries of the lead to begin, and between two questions whether it has."""
+_BEGUN = (TaskState.STARTING, TaskState.RUNNING)
 
 
 class FirstStart:
@@ -55,7 +58,7 @@ class FirstStart:
             elif self._settings.leads:
                 await parts.gang.begin()
             else:
-                self._jobs.start(self._join())
+                self._jobs.start(self._join_once())
             return
         parts.gang.resume()
         if self._settings.leads and has_finished(status):
@@ -72,14 +75,7 @@ class FirstStart:
                 newest = await mover.learn(self._parts.supervisor.tell_waiting)
                 if self._departure.moves:
                     return
-                if self._is_placed_anew:
-                    reason = self._settings.start_reason or Reason("placed anew")
-                    await self._start_in(placed_in(self._settings.cluster), reason)
-                elif self._settings.leads:
-                    await self._parts.gang.begin()
-                else:
-                    await self._lead_has_begun()
-                    await self._join(newest)
+                await self._start_after(newest, mover)
                 return
             except TfscaleError as error:  # another agent gave a command, no majority answers any more, a full disk
                 if str(error) != refusal:
@@ -87,10 +83,40 @@ class FirstStart:
                 refusal = str(error)
             await asyncio.sleep(_AGAIN)
 
-    async def _lead_has_begun(self) -> None:
-        """Wait while the lead's agent answers that its own task waits for a majority: it starts this task, too."""
+    async def _start_after(self, newest: AgreedCommand | None, mover: Mover) -> None:
+        """Start the task as the newest command of all wants it, None before the first."""
+        entry, placed = self._parts.journal.entry, placed_in(self._settings.cluster)
+        ended = 0 if newest is None else newest.ended.get(str(self._settings.task), 0)
+        if self._is_placed_anew and (newest is None or newest.generation <= placed):
+            await self._parts.local.join(placed, self._settings.start_reason or Reason("placed anew"))
+        elif not self._settings.leads:
+            await self._lead_has_begun(ended)
+            await self._join(0 if newest is None else newest.generation)
+        elif ended and not entry.drained:  # its disk was lost, or it was to start after a move
+            await self._parts.journal.update(generation=ended, ended_by=Verb.STOP)
+            _logger.warning("not started: %s", _why_ended(ended))
+            self._parts.supervisor.tell_waiting(_why_ended(ended))
+            self._departure.on_over(has_failed=False)
+        else:
+            left_out = await self._parts.gang.begin()
+            if newest is not None and self._settings.cluster.recovery is not None:  # a run goes on
+                mover.expect(left_out)
+
+    async def _lead_has_begun(self, ended: int) -> None:
+        """Wait while the lead's agent answers that its own task waits for a majority: it starts this task, too.
+
+        Where a command of generation `ended` has ended this task, wait until the lead's task runs in a newer one.
+        """
         lead = self._parts.peers[self._settings.cluster.lead]
-        while (status := await lead.status()) is not None and status.state is TaskState.PENDING:  # noqa: ASYNC110
+        if ended:
+            _logger.warning("not started: %s", _why_ended(ended))
+            self._parts.supervisor.tell_waiting(_why_ended(ended))
+        while True:
+            status = await lead.status()
+            if ended and status is not None and status.state in _BEGUN and status.generation > ended:
+                return
+            if not ended and (status is None or status.state is not TaskState.PENDING):
+                return
             await asyncio.sleep(_AGAIN)
 
     @property
@@ -129,10 +155,14 @@ class FirstStart:
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
             why = "refuses" if peer.refusal else "does not answer"
             _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
-        await self._start_in(max(1, generation), Reason("started with its agent"))
+        await self._parts.local.join(max(1, generation), Reason("started with its agent"))
 
-    async def _start_in(self, generation: int, reason: Reason) -> None:
+    async def _join_once(self) -> None:
         try:
-            await self._parts.local.join(generation, reason)
+            await self._join()
         except TfscaleError as error:
             _logger.error("%s", error)
+
+
+def _why_ended(generation: int) -> str:
+    return f"a stop in generation {generation} has ended it: start it by hand"

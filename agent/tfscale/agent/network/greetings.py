@@ -47,6 +47,8 @@ class Greetings:
     def __init__(self, spec: ClusterSpec, own: Task, agents: Mapping[Task, Greeted]) -> None:
         self._agents = {task: agents[task] for task in neighbours(spec, own)}
         self._newest = {task: Neighbour(str(task), None) for task in self._agents}
+        self._reached: dict[Task, float] = {}
+        """Time at which the host of each neighbour last answered, monotonic seconds."""
         self._jobs: Sequence[asyncio.Task[None]] = ()
 
     def start(self) -> None:
@@ -60,11 +62,18 @@ class Greetings:
     def heard(self) -> tuple[Neighbour, ...]:
         return tuple(self._newest.values())
 
+    def silences(self) -> dict[Task, float]:
+        """Return the seconds since the host of each neighbour last answered, of those that have."""
+        now = time.monotonic()
+        return {task: now - reached for task, reached in self._reached.items()}
+
     async def _greet(self, task: Task, agent: Greeted) -> None:
         while True:
             begin = time.monotonic()
             answer = await agent.greet(PATIENCE)
             took, now = time.monotonic() - begin, time.time()
+            if answer is not Answer.NOBODY:
+                self._reached[task] = time.monotonic()
             if answer is Answer.AGENT:
                 self._newest[task] = Neighbour(str(task), now, took, now)
             elif answer is Answer.HOST:

@@ -1,8 +1,8 @@
 """The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
 
-The acting lead is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps only budgets
-and the failures of hosts: agents repeat their reports until their tasks are started again, so the next acting lead
-learns of them.
+The acting lead is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps only counts,
+which go with its commands to the others, and come back with their reports: agents repeat these until their tasks are
+started again, so the next acting lead learns of all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstarted_report
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, TasksEnded, Verb, lowest_living
+from tfscale.agent.cluster.gang import Busy, Counting, Gang, GangError, GangMember, TasksEnded, Verb, lowest_living
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.host_replacement import HostReplacement
@@ -86,7 +88,6 @@ class ActingLead:
         self._incidents: list[Incident] = []
         self._unfounded: set[tuple[Task, tuple[int, int]]] = set()
         """Reports of tasks that ran, by task and start, of which the log tells."""
-        self._keeping = asyncio.Lock()
         self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def hear(self, report: FailureReport) -> Verdict:
@@ -110,22 +111,18 @@ class ActingLead:
             incident.driver = asyncio.create_task(self._drive(incident))
         return incident.verdict(now)
 
-    def look(self) -> None:
-        """Take the start that a command under way has announced for a failure once it is overdue for long enough.
+    def overdue_start(self) -> FailureReport | None:
+        """Return the report that the own command has not started a task whose agent is gone, None before its time.
 
-        Whoever gave the command: its other tasks have been stopped, and wait for an agent that is gone.
+        Whoever gave the command: its other tasks have been stopped, or wait. The acting lead may be another agent.
         """
-        operation, now = self._gang.start_under_way, asyncio.get_running_loop().time()
-        if operation is None or operation.missing is None or now - operation.overdue_since < self._policy.replace_after:
-            return
-        tasks, generation = set(operation.tasks), operation.intent.generation
-        if any(not tasks.isdisjoint(each.scope) and each.generation >= generation for each in self._incidents):
-            return
-        incident = Incident(operation.tasks, begun=now)
-        report = unstarted_report(operation.missing, generation, now - operation.overdue_since)
-        incident.add(operation.missing, report, report.failure(time.time()), now)
-        self._incidents.append(incident)
-        incident.driver = asyncio.create_task(self._drive(incident))
+        operation = self._gang.start_under_way
+        if operation is None or operation.missing is None:
+            return None
+        waited = asyncio.get_running_loop().time() - operation.overdue_since
+        if waited < self._policy.replace_after:
+            return None
+        return unstarted_report(operation.missing, operation.intent.generation, waited)
 
     def is_deciding(self, tasks: Collection[Task]) -> bool:
         """Return whether a failure among these tasks is being decided about."""
@@ -138,9 +135,7 @@ class ActingLead:
 
     def budget_of(self, scope: Sequence[Task]) -> RestartBudget:
         """Return the restarts that are left now to running tasks that restart together."""
-        name = str(scope[0])
-        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
-        return kept.after_end(self._reached(), time.time(), self._policy)
+        return self._gang.counts.budget(str(scope[0])).after_end(self._reached(), steady_time(), self._policy)
 
     async def close(self) -> None:
         """Decide nothing more: the next acting lead does."""
@@ -151,7 +146,8 @@ class ActingLead:
 
     def _is_being_started(self, task: Task, report: FailureReport) -> bool:
         operation = self._gang.start_under_way
-        return report.unstarted is not None and operation is not None and task in operation.tasks
+        is_awaited = report.unstarted is not None and operation is not None and task in operation.tasks
+        return is_awaited and self.overdue_start() is None
 
     async def _lower_agent(self) -> Task | None:
         """Return the first task before the own task whose agent answers, None for the acting lead."""
@@ -176,9 +172,12 @@ class ActingLead:
         return None
 
     def _is_commanded(self, incident: Incident) -> bool:
-        """Decide whether these tasks got a command since they failed, which makes a restart needless."""
+        """Decide whether all that failed got a command since then, which makes a restart needless.
+
+        A start of the lead leaves out a task whose agent does not answer in that moment.
+        """
         generation = incident.generation
-        return any(self._gang.commanded(task) > generation for task in incident.scope)
+        return all(self._gang.commanded(task) > generation for task in incident.reports)
 
     async def _drive(self, incident: Incident) -> None:
         try:
@@ -203,27 +202,27 @@ class ActingLead:
             return Verdict(is_final=True)
         if not incident.is_hang and await self._is_over(incident):
             return _OVER
+        await self._gang.catch_up()
         budget, cordoned = self._budget(incident), await self._replacement.count(incident)
-        pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
+        if incident.waited:
+            incident.troubled = incident.begun - incident.waited
+        pause = max(0.0, _jittered(budget.pause(self._policy)) - max(settle, incident.waited))
         while (verdict := await self._decided(incident, budget)) is None:
-            await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
-            if (verdict := await self._decided(incident, budget)) is not None:
-                break
+            if pause:
+                await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
+                if (verdict := await self._decided(incident, budget)) is not None:
+                    break
             try:
-                moved = await self._moved(incident, cordoned)
+                moved = await self._moved(incident, cordoned, budget.name)
                 operation = moved or await self._command(incident, budget)
             except TasksEnded as error:
                 return Verdict(f"not restarted: {error}", is_final=True)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
-            # A restart that leaves a host out counts for that host, and not for those that go on without it.
-            if moved is None or cordoned:
-                budget = budget.after_restart(time.time()) if moved is None else RestartBudget(budget.name)
-                await self.keep(budget)
             if await self._carried_out(incident, operation):
                 return _OVER
-            budget = budget.after_end(self._progress(incident), time.time(), self._policy)
+            budget = self._budget(incident)
             pause = _jittered(budget.pause(self._policy))
         return verdict
 
@@ -253,7 +252,7 @@ class ActingLead:
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may follow from another failure whose report is still to come."""
-        is_certain = any(failure.primary for failure in incident.failures.values())
+        is_certain = any(failure.primary or failure.unstarted for failure in incident.failures.values())
         is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
         return not (is_certain or is_alone)
 
@@ -287,20 +286,13 @@ class ActingLead:
 
     def _budget(self, incident: Incident) -> RestartBudget:
         """Return the restarts left to these tasks after this failure."""
-        name = str(incident.scope[0])
-        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
+        kept = self._gang.counts.budget(str(incident.scope[0]))
         if kept.gave_up:
-            return kept if incident.generation <= kept.generation else RestartBudget(name)
-        return kept.after_end(self._progress(incident), time.time(), self._policy)
+            return kept if incident.generation <= kept.generation else RestartBudget(kept.name)
+        return kept.after_end(self._progress(incident), steady_time(), self._policy)
 
     def _progress(self, incident: Incident) -> Progress:
         return incident.reached.with_other(self._reached())
-
-    async def keep(self, budget: RestartBudget) -> None:
-        """Write the budget down, so that the next agent of this task does not count anew. Raises JournalError."""
-        async with self._keeping:
-            others = (each for each in self._journal.entry.budgets if each.name != budget.name)
-            await self._journal.update(budgets=(*others, budget))
 
     async def _is_over(self, incident: Incident) -> bool:
         """Decide whether somebody else has decided about the incident, or the tasks run again."""
@@ -370,7 +362,8 @@ class ActingLead:
         task, how = incident.cause()
         words = f"given up after {task} {how}: {why}"
         _logger.error("%s; restart it by hand", words)
-        await self.keep(budget.given_up(words, incident.generation))
+        given_up = budget.given_up(words, incident.generation)
+        await self._journal.count(lambda counts: counts.with_budget(given_up))
         return Verdict(words, is_final=True, gave_up=True)
 
     async def _wait(self, incident: Incident, pause: float, words: str) -> None:
@@ -388,13 +381,20 @@ class ActingLead:
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
         reason = Reason(f"{self._reason(incident)}, {budget.which(self._policy)}")
-        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None, incident.generation)
+        operation = await self._gang.command(
+            Verb.RESTART, incident.reports, reason, None, incident.generation, counted=restart_of(budget)
+        )
         self._launched(incident, operation)
         return operation
 
-    async def _moved(self, incident: Incident, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin a restart without a host that is dead or failed repeatedly; None where no task moves."""
-        operation = await self._replacement.begin(incident, Reason(self._reason(incident)), cordoned)
+    async def _moved(self, incident: Incident, cordoned: Mapping[str, str], name: str) -> Operation | None:
+        """Begin a restart without a host that is dead or failed repeatedly; None where no task moves.
+
+        It counts for that host, and not for those that go on without it: their budget, of this name, begins anew with
+        a cordon.
+        """
+        counted = _anew(name) if cordoned else None
+        operation = await self._replacement.begin(incident, Reason(self._reason(incident)), cordoned, counted)
         if operation is not None:
             self._launched(incident, operation)
         return operation
@@ -420,9 +420,24 @@ class ActingLead:
             if operation.complaint:
                 self._note_trouble(incident, operation.complaint)
                 with contextlib.suppress(GangError):
-                    operation = await self._moved(incident, {}) or operation
+                    operation = await self._moved(incident, {}, "") or operation
         incident.is_under_way = False
         return operation.is_settled
+
+
+def restart_of(budget: RestartBudget, slow: str = "") -> Counting:
+    """Return how a restart by this budget is counted, `slow` being the task for whose slowness it is."""
+    now = steady_time()
+
+    def counted(counts: RecoveryCounts, generation: int) -> RecoveryCounts:
+        counts = counts.with_slow(slow) if slow else counts
+        return counts.with_budget(budget.after_restart(now, generation))
+
+    return counted
+
+
+def _anew(name: str) -> Counting:
+    return lambda counts, generation: counts.with_budget(RestartBudget(name, generation=generation))
 
 
 def _jittered(pause: float) -> float:

@@ -13,6 +13,7 @@ from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.placement.mover import Mover
+from tfscale.agent.recovery.absent_peer import AbsentPeer
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.failure_reporter import FailureReporter
 from tfscale.agent.recovery.hang_pauses import HangPauses
@@ -51,12 +52,15 @@ class TaskRecovery:
         take_stack: Callable[[], Awaitable[StackDump]],
         own_pause: Callable[[], Awaitable[str]],
         on_news: Callable[[], None],
+        absent_peer: AbsentPeer,
         mover: Mover | None = None,
     ) -> None:
         spec, task = settings.cluster, settings.task
         self._task, self._policy, self._journal = task, spec.recovery or RecoveryPolicy({}), journal
         self._supervisor, self._reports, self._on_news = supervisor, reports, on_news
         self._local = local
+        self._absent_peer = None if mover is None else absent_peer
+        """None where tasks stay where the cluster file has them: a restart would wait for the same peer."""
         self._is_on = spec.recovery is not None
         members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
         stacked = {each: OwnStacks(take_stack) if each == task else peers[each] for each in spec.tasks}
@@ -78,7 +82,6 @@ class TaskRecovery:
         self._stragglers = StragglerRestarts(
             spec=spec,
             policy=self._policy,
-            journal=journal,
             gang=gang,
             acting=self._acting,
             strategy=strategy,
@@ -116,8 +119,6 @@ class TaskRecovery:
         is_lost = reports.probe is not None and reports.probe.state is ProbeState.DISABLED
         self._still = still if is_running and not is_lost else None  # without a probe nobody knows of steps
         self._reporter.look()
-        if self._may_restart:
-            self._acting.look()
 
     async def close(self) -> None:
         self._is_on = False
@@ -139,7 +140,7 @@ class TaskRecovery:
         return -1.0 if waited is None else waited
 
     def _own_report(self) -> FailureReport | None:
-        """Return the failure or the hang of the task, None without one.
+        """Return the failure or the hang of the task, or that of another one which was not started; None without one.
 
         Where a command has followed it, that is its affair, and a failure only where it did not start the task again.
         """
@@ -153,7 +154,16 @@ class TaskRecovery:
         report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
         if status.state is TaskState.RUNNING and self._still is not None:
             return replace(report, still=self._still, is_inside=self._reports.is_waiting)
-        return report if self._has_failed(status) else None
+        if self._has_failed(status):
+            return report
+        return self._unstarted_other(status) if self._may_restart else None
+
+    def _unstarted_other(self, status: TaskStatus) -> FailureReport | None:
+        """Return the report of another task that was not started: on a silent host, or by the own command."""
+        absent = None
+        if status.state is TaskState.RUNNING and self._absent_peer is not None:
+            absent = self._absent_peer.report(status.generation, self._policy.replace_after)
+        return absent or self._acting.overdue_start()
 
     def _has_failed(self, status: TaskStatus) -> bool:
         """Decide whether the end of the task is a failure that its policy, or the first failed task's, may restart."""
@@ -169,7 +179,7 @@ class TaskRecovery:
         return end.code != 0 or self._policy.of(self._task.role) is RestartPolicy.ALWAYS
 
     def _on_verdict(self, report: FailureReport, verdict: Verdict) -> None:
-        if report.still is not None:
+        if report.still is not None or report.task != str(self._task):
             return
         self.gave_up = verdict.gave_up
         at = None if verdict.seconds is None else time.time() + verdict.seconds

@@ -11,7 +11,7 @@ from pathlib import Path
 from tfscale.agent.process.kept_out import reason, user_name
 from tfscale.agent.process.started_process import StartedProcess, started_processes
 from tfscale.agent.supervision.task_environment import probe_site
-from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.probe_status import IMPORTING, ProbeState, ProbeStatus
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import bounded
 
@@ -93,7 +93,7 @@ def _progress(able: Sequence[StartedProcess]) -> str:
     """Return how far a process is in which the probe is, or will be."""
     if ready := next((process for process in able if process.has_probe), None):
         return f"its process {ready.pid} has imported TensorFlow, and has reported no training"
-    return f"its process {able[-1].pid} is importing TensorFlow"
+    return f"its process {able[-1].pid} {IMPORTING}"
 
 
 def _unseen(process: StartedProcess) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 
 from tfscale.console.analysis.baselines.baseline import BaselineStore
 from tfscale.console.analysis.condition.cluster_condition import Condition, ConditionWatch
+from tfscale.console.analysis.condition.start_stages import StartWatch
 from tfscale.console.analysis.conspicuous import Conspicuous, ConspicuousWatch
 from tfscale.console.analysis.detector import ClusterView, Detector
 from tfscale.console.analysis.detectors import DETECTORS, Watched
@@ -48,12 +49,14 @@ class Diagnostician:
         self._open = OpenDiagnoses()
         self._pace_drop = PaceDrop()
         self._conspicuous = ConspicuousWatch()
+        self._starts = StartWatch()
 
     def observe(self, task: str, frame: Frame) -> None:
         """Take in one frame of one task's agent; frames of tasks outside the spec are left out."""
         if task not in self._tasks:
             return
         self._tasks[task].observe(frame)
+        self._starts.observe(self._tasks[task])
         for observe in self._observers:
             observe(task, frame)
 
@@ -147,6 +150,7 @@ class Diagnostician:
         judged = [task.name for task in view.tasks if task.meets and task.progressed is not None] if trains else []
         conspicuous = self._conspicuous.judge(judged, ratios, main.watch.named.suspect if trains else None, view.now)
         self._pace_drop.remember(view.now, rate)
+        starts = self._starts.starts()
         sentence = headline(
             diagnoses,
             view.tasks,
@@ -157,6 +161,7 @@ class Diagnostician:
             short=short,
             late=late,
             drop=self._pace_drop.newest,
+            starts=starts,
         )
         return Findings(
             diagnoses=diagnoses,
@@ -174,6 +179,7 @@ class Diagnostician:
             subjects=_as_of_now(subjects, view.tasks, trains, view.now),
             spent=self._context.spent,
             ran=self._context.ran,
+            starts=starts,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.console.analysis.condition.start_stages import Start
 from tfscale.console.analysis.finding_kinds import Charge, kind_of, rank_of
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.analysis.stragglers.straggler_rule import ShortHistory, Suspect
@@ -73,6 +74,8 @@ class Findings:
     """Known history of the steps while it is too short to name a straggler; None where it is long enough."""
     suspect: Suspect | None = None
     """Subject that looks slow while the headline does not name it: no diagnosis, and shown in grey."""
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    """Starts of the tasks that have made no step in their attempt, by name."""
     top: Diagnosis | None = None
     """Open diagnosis that the headline quotes; None where it quotes none."""
 
@@ -91,6 +94,11 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     if diagnosis.kind != "still" or diagnosis.end is None:
         return False
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
+
+
+def is_standing(diagnosis: Diagnosis) -> bool:
+    """Decide whether a diagnosis is a stillness or the hang that it becomes."""
+    return diagnosis.kind in _STANDING
 
 
 def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:

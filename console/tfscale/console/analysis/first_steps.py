@@ -99,6 +99,12 @@ def about_straggler(straggler: Diagnosis) -> str | None:
         return "compare their hosts with the others' (nvidia-smi, lscpu); give each worker a batch by its speed"
     if isinstance(reasons := evidence.get("reasons"), tuple):
         return _of_each(straggler.together, reasons)
+    return about_one_straggler(straggler)
+
+
+def about_one_straggler(straggler: Diagnosis) -> str | None:
+    """Return what to look at for this straggler alone, also where others share its sentence."""
+    evidence = straggler.evidence
     return _by_reason(_text(evidence.get("cause"))) or _by_reason(_text(evidence.get("phase")))
 
 

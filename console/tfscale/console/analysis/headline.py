@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.console.analysis.condition.start_stages import Start
 from tfscale.console.analysis.conspicuous import Conspicuous, Faster
 from tfscale.console.analysis.finding_kinds import Group, kind_of
 from tfscale.console.analysis.findings import SubjectSummary, is_calm
@@ -67,6 +69,7 @@ def headline(
     short: ShortHistory | None = None,
     late: Collection[str] = (),
     drop: Callable[[], Drop | None] = lambda: None,
+    starts: Mapping[str, Start] = MappingProxyType({}),
 ) -> str:
     """Return the sentence of the quoted diagnosis, else the rate of training, else the reason why there is none.
 
@@ -80,6 +83,7 @@ def headline(
         short: what is known of the steps, while it is too short to name a straggler.
         late: tasks that wait for their data longer than they work.
         drop: function that returns how much faster the cluster was within the last minute, None where it was not.
+        starts: stages of the tasks that have made no step, by name.
     """
     if (top := quoted(diagnoses, tasks, condition)) is not None:
         return top.sentence + (announced(tasks) if top.kind == "cut_off" else "")
@@ -94,7 +98,7 @@ def headline(
             return unnamed + manner
         slower = f"{times(faster.times)} as fast up to {clock(faster.until)}"
         return f"{unnamed.removeprefix(_HEALTHY).removesuffix(_NOBODY)}; {slower}"
-    return _waiting(tasks, condition)
+    return _waiting(tasks, condition, starts)
 
 
 def _is_mended(diagnosis: Diagnosis, task: ObservedTask | None) -> bool:
@@ -224,12 +228,12 @@ def _bubble(stages: Sequence[SubjectSummary]) -> str:
     return f", {plural(len(known), 'stage')}, bubble {idle / (idle + sum(busy for busy, _ in known)):.0%}"
 
 
-def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
+def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition, starts: Mapping[str, Start]) -> str:
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     if condition.kind is Condition.UNKNOWN:
         agents = "agent" if len(needed) == 1 else "agents"
         return f"nothing is heard from the {agents}: what the training does is not known"
-    if condition.kind is Condition.STARTING and (begins := starting(needed)) is not None:
+    if condition.kind is Condition.STARTING and (begins := starting(needed, starts)) is not None:
         return begins
     absent = [(task, why) for task in needed if (why := why_missing(task)) is not None]
     absent = [each for each in absent if not is_starting(each[0])] or absent

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.history.history import SECONDS
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_restart
 from tfscale.core.cluster.task import Task
@@ -14,6 +17,20 @@ from tfscale.core.text import elapsed
 MOST_LOST = 600.0
 """Seconds of training that a profile may put at risk (chosen): savers of most programs run every few minutes."""
 RISK = "TensorFlow's profiler often ends the process that it looks at, and all that train with it"
+
+_MOST_ASKED = 8
+"""Tasks whose steps are counted: those that train in lock step have the same."""
+_COVERED = 10
+"""Seconds after a checkpoint by which a step must be known, for the steps since the checkpoint to be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """Training since a checkpoint: `steps` of the program in `seconds` with steps; `step` is the checkpoint's."""
+
+    steps: int
+    seconds: float
+    step: int | None
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
@@ -37,6 +54,27 @@ def profile_refusal(age: float | None) -> str | None:
         return None
     newest = "no checkpoint is known" if age is None else f"the last checkpoint is {elapsed(age)} old"
     return f"{RISK}, and {newest}: have the program save, and ask within {MOST_LOST / 60:.0f} min of that"
+
+
+def untrained_since(snapshot: Snapshot, tasks: Sequence[Task], age: float | None) -> Untrained | None:
+    """Return what the task of `tasks` that knows most has trained in the last `age` seconds; None if unknown."""
+    history, findings = snapshot.history, snapshot.findings
+    if age is None or history is None:
+        return None
+    span = min(SECONDS, math.ceil(age))
+    counts = [history.seconds(task, snapshot.at).steps for task in tasks[:_MOST_ASKED]]
+    known = max(counts, key=lambda steps: np.isfinite(steps).sum(), default=np.array([]))
+    since = len(known) - span
+    if span >= age and np.isfinite(known[: since + _COVERED]).any():
+        steps, seconds = float(np.nansum(known[since:])), float(np.nansum(known[since:] > 0))
+    elif findings.steps_per_second:
+        steps, seconds = findings.steps_per_second * age, age
+    else:
+        return None
+    count = round(steps * findings.local_steps)
+    numbers = [view.summary.global_step for view in snapshot.tasks if view.summary and view.task in tasks]
+    newest = max((number for number in numbers if number is not None), default=None)
+    return Untrained(count, seconds, None if newest is None or newest < count else newest - count)
 
 
 def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:

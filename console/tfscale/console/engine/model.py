@@ -48,6 +48,8 @@ class TaskView:
     """Open diagnoses about the task."""
     awaited: Doing | None = None
     """Reason for which the others wait for the task's process; None without a wait, or if it is expected."""
+    waits_for: float | None = None
+    """Seconds for which the task has been inside an all-reduce while nobody makes a step; None at any other time."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -92,7 +94,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One line of the event pane: a change of a diagnosis, a task, an agent or a command."""
+    """One line of the event pane: an incident of tasks, an agent, a placement or a command, or the end of one."""
 
     at: float
     severity: str
@@ -103,6 +105,14 @@ class TimelineEntry:
     """Kind of the diagnosis; else `task`, `agent`, `placement`, `command` or `policy`."""
     diagnosis: Diagnosis | None = None
     """The diagnosis at that time."""
+    number: int = field(default=0, compare=False)
+    """Number of the incident, by which a line is found again whose text has changed."""
+
+    @property
+    def story(self) -> str:
+        """The text with its subject, once: a diagnosis's sentence names it."""
+        is_sentence = self.diagnosis is not None and self.text == self.diagnosis.sentence
+        return self.text if is_sentence or self.text.startswith(self.subject) else f"{self.subject}: {self.text}"
 
 
 OUTDATED = 3.0
@@ -128,6 +138,8 @@ class Snapshot:
     """Newest progress of the command that is under way or has just ended."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Hosts on which no task is placed, with the reason."""
+    free_seats: Mapping[Address, bool] = field(default_factory=dict)
+    """Agents that hold no task: True for a spare, False where a task was placed elsewhere."""
     age: float = 0.0
     """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
     history: History | None = field(default=None, compare=False, repr=False)

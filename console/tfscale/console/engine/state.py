@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfscale.console.analysis.condition.process_doing import Doing
-from tfscale.console.analysis.finding_kinds import NOT_JUDGED
+from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.findings import Findings, SubjectSummary, goes_on, sentence_key
 from tfscale.console.analysis.steps.pipeline_stages import is_stage
-from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -23,18 +19,24 @@ from tfscale.console.engine.events import (
     PolicyTold,
     SecondPassed,
 )
-from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
+from tfscale.console.engine.model import Link, Snapshot, TaskView
+from tfscale.console.engine.timeline.cluster_timeline import Timeline
 from tfscale.console.history.history import History
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.place_rule import moves
-from tfscale.core.cluster.placement.placement import PlacementError, file_placement, parse_placement
+from tfscale.core.cluster.placement.placement import (
+    Placement,
+    PlacementError,
+    file_placement,
+    parse_placement,
+    seats_of,
+)
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.task_status import Stage, TaskState, TaskStatus
 
-ENTRIES_KEPT = 1000
 OUTCOME_SHOWN = 12.0
 """Seconds for which the headline shows the outcome of a command."""
 
@@ -57,9 +59,10 @@ class ClusterState:
         self._history = History(spec.tasks) if has_history else None
         self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._placement = file_placement(spec)
+        self._free_seats = _free_seats(spec, self._placement)
         self._newest_placement = ""
         """Placement that an agent has told last, as JSON: most tell the same."""
-        self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
+        self._timeline = Timeline()
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
         self._command: CommandProgressed | None = None
@@ -96,7 +99,7 @@ class ClusterState:
             case CommandProgressed():
                 self._fold_command(event)
             case PolicyTold(at, task, message):
-                self._add_entry(at, "warning", str(task), message, "policy")
+                self._timeline.add(at, "warning", str(task), message, "policy")
             case SecondPassed() if self._history is not None:
                 self._history.close_second()
 
@@ -136,9 +139,10 @@ class ClusterState:
             tasks=views,
             findings=findings,
             changes=changes,
-            timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
+            timeline=self._timeline.entries(),
             command=self._command,
             cordoned=self._placement.cordoned,
+            free_seats=self._free_seats,
             history=self._history,
         )
 
@@ -154,19 +158,21 @@ class ClusterState:
         before = self._placement
         if not newest.is_newer(before):
             return
-        self._placement = newest
+        self._placement, self._free_seats = newest, _free_seats(self._spec, newest)
         for each, seat in newest.seats.items():
             self._records[each].agent = seat
         for host, why in newest.cordoned.items():
             if host not in before.cordoned:
-                self._add_entry(
+                self._timeline.add(
                     at, "warning", "cluster", f"{host} is cordoned: {why}; no task is placed there", "placement"
                 )
         for host in before.cordoned:
             if host not in newest.cordoned:
-                self._add_entry(at, "info", "cluster", f"{host} is uncordoned: tasks may be placed there", "placement")
+                self._timeline.add(
+                    at, "info", "cluster", f"{host} is uncordoned: tasks may be placed there", "placement"
+                )
         if what := moves(before.seats, newest.seats):
-            self._add_entry(at, "info", "cluster", f"placed in generation {newest.generation}: {what}", "placement")
+            self._timeline.add(at, "info", "cluster", f"placed in generation {newest.generation}: {what}", "placement")
 
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame
@@ -188,10 +194,12 @@ class ClusterState:
         unheard = before.unheard if before else ()
         for other in milestone.unheard:
             if other not in unheard:
-                self._add_entry(milestone.at, "warning", record.name, f"does not hear {other}'s host any more", "agent")
+                self._timeline.add_news(
+                    milestone.at, "warning", task, f"does not hear {other}'s host any more", "agent"
+                )
         for other in unheard:
             if other not in milestone.unheard:
-                self._add_entry(milestone.at, "good", record.name, f"hears {other}'s host again", "agent")
+                self._timeline.add_news(milestone.at, "good", task, f"hears {other}'s host again", "agent")
 
     def _add_status(self, task: Task, before: TaskStatus | None, after: TaskStatus, at: float) -> None:
         key = (after.state, after.generation, after.attempt)
@@ -199,15 +207,16 @@ class ClusterState:
             if after.reason not in ("", before.reason):
                 # What becomes of a task that has ended, or what an order has done to one that goes on.
                 is_over = after.state in (TaskState.EXITED, TaskState.LOST)
-                self._add_entry(at, "warning" if is_over else "info", str(task), after.reason, "task")
+                self._timeline.add_news(at, "warning" if is_over else "info", task, after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
         if task in self._commanded and _severity(after) != "critical":
             # The command's own progress has an entry already.
+            self._timeline.name_giver(after.reason)
             return
         when = after.exit.at if after.exit and after.state is TaskState.EXITED else at
-        self._add_entry(when, _severity(after), str(task), status_text(after), "task")
+        self._timeline.add_status(when, _severity(after), task, after)
 
     def _fold_link(self, event: LinkChanged) -> None:
         record = self._records[event.task]
@@ -218,47 +227,41 @@ class ClusterState:
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
             is_other = record.reached not in (None, record.agent)
             text = f"its agent is the one at {record.agent} now" if is_other else "agent is back"
-            self._add_entry(event.at, "info" if is_other else "good", str(event.task), text, "agent")
+            self._timeline.add_news(event.at, "info" if is_other else "good", event.task, text, "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
             tells_all = event.state in (LinkState.LEFT, LinkState.MOVED)
             text = event.reason if tells_all else f"agent {event.state}: {event.reason}"
             has_ended_well = record.status is not None and record.status.exit is not None and record.status.exit.well
-            self._add_entry(event.at, "info" if has_ended_well else "warning", str(event.task), text, "agent")
+            self._timeline.add_news(event.at, "info" if has_ended_well else "warning", event.task, text, "agent")
         record.reached = record.agent if is_up else record.reached
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
-        severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._add_entry(
-            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command"
-        )
+        self._timeline.add_command(event)
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes, noted = [], set[tuple[object, ...]]()
         for diagnosis in findings.diagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
             before = self._open.get(key)
-            if before is None or _news_in(before) != _news_in(diagnosis):
+            is_news = before is None or _news_in(before) != _news_in(diagnosis)
+            if is_news:
                 changes.append(diagnosis)
-            is_over = diagnosis.end is not None and not goes_on(diagnosis, findings.diagnoses)
-            is_noted = before is None or before.severity != diagnosis.severity or is_over
-            if is_noted and sentence_key(diagnosis) not in noted:
-                self._add_diagnosis(diagnosis, now)
+            if is_news and sentence_key(diagnosis) not in noted:
                 noted.add(sentence_key(diagnosis))
+                self._note(diagnosis, findings, now)
             self._open[key] = diagnosis
             if diagnosis.end is not None:
                 del self._open[key]
         return tuple(changes)
 
-    def _add_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
-        at, severity, text = now, diagnosis.severity, diagnosis.sentence
-        # What a restart has cost and gained is news once it is measured, and neither good nor bad.
-        if diagnosis.end is not None and diagnosis.kind != "restart":
-            severity = "info" if NOT_JUDGED in diagnosis.evidence else "good"
-            at, text = diagnosis.end, end_text(diagnosis)
-        self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
+    def _note(self, diagnosis: Diagnosis, findings: Findings, now: float) -> None:
+        if diagnosis.end is None or diagnosis.kind == "restart":
+            self._timeline.add_diagnosis(diagnosis, now)
+        elif not goes_on(diagnosis, findings.diagnoses):
+            self._timeline.end_diagnosis(diagnosis)
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
         replicas: dict[str, dict[str, SubjectSummary]] = {}
@@ -270,20 +273,17 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        summaries, awaited = findings.subjects, _awaited(findings)
+        summaries = findings.subjects
         return tuple(
             record.view(
                 summaries.get(record.name),
                 replicas.get(record.name, {}),
                 stages.get(record.name, {}),
                 tuple(diagnoses.get(task, ())),
-                awaited.get(record.name),
+                findings.condition.stillness,
             )
             for task, record in self._records.items()
         )
-
-    def _add_entry(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
-        self._entries.append(TimelineEntry(at, severity, subject, text, kind))
 
 
 @dataclass(slots=True)
@@ -312,24 +312,33 @@ class _TaskRecord:
         replicas: dict[str, SubjectSummary],
         stages: dict[str, SubjectSummary],
         diagnoses: tuple[Diagnosis, ...],
-        awaited: Doing | None,
+        still: Stillness | None,
     ) -> TaskView:
         if summary is None and replicas:
             summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         known = self.task, self.agent, self.link, self.description, self.frame
-        return TaskView(*known, summary, replicas, stages, diagnoses, awaited)
+        awaited = None if still is None or still.is_expected else still.late.get(self.name)
+        return TaskView(*known, summary, replicas, stages, diagnoses, awaited, self._waits_for(still))
+
+    def _waits_for(self, still: Stillness | None) -> float | None:
+        collective = self.frame.collective if self.frame else None
+        if still is None or self.frame is None or collective is None or self.name in still.late:
+            return None
+        is_heard = self.link.state is LinkState.UP and self.frame.status.state is TaskState.RUNNING
+        if not is_heard or collective.entered <= collective.left:
+            return None
+        return still.seconds if collective.entered_at is None else max(0.0, self.frame.at - collective.entered_at)
+
+
+def _free_seats(spec: ClusterSpec, placement: Placement) -> dict[Address, bool]:
+    held = set(placement.seats.values())
+    return {seat: seat in spec.spares for seat in seats_of(spec) if seat not in held}
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
     """Return the parts of a diagnosis whose change is an event. Its sentence and numbers change every second."""
     evidence = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
-
-
-def _awaited(findings: Findings) -> Mapping[str, Doing]:
-    """Return the reasons for which others wait for a task, by task, without expected waits."""
-    still = findings.condition.stillness
-    return {} if still is None or still.is_expected else still.late
 
 
 def _is_over(command: CommandProgressed) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+from tfscale.console.ending.end_card import EndCard, end_card
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import resilient_states, states
 from tfscale.console.engine.stop_condition import StopCondition
@@ -17,13 +20,15 @@ from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export import rows
 from tfscale.console.export.headless import Headless
 from tfscale.console.export.notify import Notifier
-from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
-from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snapshot_line
+from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated, TextLines
+from tfscale.console.export.plain import snapshot_lines
+from tfscale.console.export.snapshot_once import SnapshotOnce, snapshot_line, verdict
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import ClusterConnection, Job
+from tfscale.console.transport.channels import CommandError
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.errors import TfscaleError
 
@@ -31,13 +36,17 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def run_once(settings: Settings, connection: ClusterConnection) -> int:
+def run_once(settings: Settings, connect: Callable[[], ClusterConnection]) -> int:
     """Print one snapshot, and return the exit status. Raises UsageError where it cannot be written."""
-    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec, connection.baselines)))
+    begin, wait = time.monotonic(), settings.wait or 0.0
+    connection = _within(wait, connect)
+    engine = Engine(connection.source, states(connection.source.spec, connection.baselines))
+    once = SnapshotOnce(engine, begin + wait - time.monotonic())
     snapshot = connection.run(once.run)
     if snapshot is None:
         return ExitStatus.NOTHING
-    text = json.dumps(snapshot_line(snapshot), ensure_ascii=False) + "\n"
+    lines = snapshot_lines(snapshot) if settings.plain else [json.dumps(snapshot_line(snapshot), ensure_ascii=False)]
+    text = "".join(f"{line}\n" for line in lines)
     if (out := settings.out) is None:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -46,9 +55,23 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
     if not once.frames:
         _log_nothing_collected(connection.source.spec)
         return ExitStatus.NOTHING
-    if snapshot.is_outdated:
-        return ExitStatus.OUTDATED
-    return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
+    return ExitStatus.OUTDATED if snapshot.is_outdated else _STATUSES[verdict(snapshot)]
+
+
+_STATUSES = {True: ExitStatus.WELL, False: ExitStatus.UNHEALTHY, None: ExitStatus.NOT_YET}
+"""Exit status of each verdict."""
+
+
+def _within(seconds: float, connect: Callable[[], ClusterConnection]) -> ClusterConnection:
+    """Connect, again each second for so many seconds where no agent answers. Raises UsageError and CommandError."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return connect()
+        except CommandError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(1.0)
 
 
 def run_headless(settings: Settings, connection: ClusterConnection, until: StopCondition | None = None) -> int:
@@ -91,8 +114,8 @@ def _write(
 
     async def job() -> int:
         output = open_output(settings, engine.source.spec, engine.source.now())
-        is_table = settings.format != "jsonl"
-        headless = Headless(engine, output, only=settings.only, is_table=is_table, until=until, notifier=notifier)
+        form = {"is_table": settings.format != "jsonl", "is_plain": settings.plain}
+        headless = Headless(engine, output, only=settings.only, **form, until=until, notifier=notifier)
         notifying, recording = asyncio.create_task(notifier.run()), asyncio.create_task(tape.run())
         try:
             await headless.run()
@@ -107,11 +130,19 @@ def _write(
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
+        if engine.source.is_live and headless.newest is not None:
+            _print_card(end_card(headless.newest, headless.memory, settings.record))
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.frames
 
     return _written(settings.out, lambda: run(job))
+
+
+def _print_card(card: EndCard | None) -> None:
+    """Print the end of a run for people: lines for scripts go to stdout."""
+    if card is not None:
+        print("\n".join(card.lines(shutil.get_terminal_size().columns)), file=sys.stderr)
 
 
 def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
@@ -123,6 +154,8 @@ def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
         file: TextIO = sys.stdout if settings.out is None else settings.out.open("w", encoding="utf-8")
         if settings.format == "csv":
             return Csv(file, rows.COLUMNS[settings.only or ""])
+        if settings.plain:
+            return TextLines(file)
         return JsonLines(file, rows.header(spec, now))
 
     if settings.rotate is None or settings.out is None:

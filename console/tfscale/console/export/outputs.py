@@ -53,6 +53,25 @@ class JsonLines:
         return self._size
 
 
+class TextLines:
+    """File of lines of text, the `line` of each row."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = _Counted(file)
+
+    def write(self, row: Json) -> None:
+        self._file.write(f"{row['line']}\n")
+
+    def flush(self) -> None:
+        self._file.file.flush()
+
+    def close(self) -> None:
+        self._file.file.close()
+
+    def size(self) -> int:
+        return self._file.written
+
+
 class Csv:
     """Table whose first line names its columns; an unknown cell is empty."""
 

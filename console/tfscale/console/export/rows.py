@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.events import (
@@ -20,13 +21,14 @@ from tfscale.console.engine.events import (
     LinkChanged,
     PolicyTold,
 )
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import PHASES, StepBatch
 from tfscale.core.version import installed_version
-from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json
+from tfscale.core.wire.json_records import Json, encode, frame_to_json
 
 PARTS = ("events", "frames", "steps")
 """Parts that `--only` selects; a table holds a single part."""
@@ -36,53 +38,82 @@ Column = tuple[str, type]
 
 def header(spec: ClusterSpec, at: float) -> Json:
     """Return the first line of every file."""
-    return {
-        "type": "header",
-        "schema": SCHEMA_VERSION,
-        "version": installed_version(),
-        "time": at,
-        "run": spec.name,
-        "lead": str(spec.lead),
-        "tasks": [str(task) for task in spec.tasks],
-        "cluster": json.loads(spec.to_json()),
-    }
+    lead, tasks = str(spec.lead), [str(task) for task in spec.tasks]
+    facts = {"version": installed_version(), "run": spec.name, "lead": lead, "tasks": tasks}
+    return _line("header", at, **facts, cluster=json.loads(spec.to_json()))
+
+
+def _line(name: str, at: float, /, **rest: Any) -> Json:
+    """Return a line: type, version of the schema, Unix seconds, and the `rest` of its fields."""
+    return {"type": name, "schema": SCHEMA_VERSION, "time": at, **rest}
 
 
 def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
     """Return the line of a diagnosis that began, changed or ended; `at` is the time of the change."""
-    return {**diagnosis_to_json(diagnosis), "time": at}
+    return _line("diagnosis", at, **diagnosis_fields(diagnosis))
+
+
+def diagnosis_fields(diagnosis: Diagnosis) -> Json:
+    """Return the fields of a diagnosis with its advice: the first thing to do, None where its sentence says it."""
+    return {**encode(diagnosis), "advice": first_step(diagnosis)}
 
 
 def suspect_line(suspect: Suspect | None, at: float) -> Json:
     """Return the line about the suspect from `at` on; None: no task looks slow."""
-    known: Json = {"subject": None, "begin": None, "sentence": None}
-    if suspect is not None:
-        known = {"subject": suspect.subject, "begin": suspect.begin, "sentence": looks_slow(suspect, at)}
-    return {"type": "suspect", "schema": SCHEMA_VERSION, "time": at, **known}
+    if suspect is None:
+        return _line("suspect", at, subject=None, begin=None, sentence=None)
+    return _line("suspect", at, subject=suspect.subject, begin=suspect.begin, sentence=looks_slow(suspect, at))
 
 
 def event_line(event: Event) -> Json | None:
-    """Return the line of a connection's, an agent's, a command's or a policy's event; None for other events."""
+    """Return the line of a connection's, a command's or a policy's event; None for other events."""
     match event:
         case LinkChanged():
-            rest: Json = {"type": "link", "state": event.state.value, "reason": event.reason}
-        case AgentDescribed():
-            rest = {"type": "agent", **encode(event.description)}
+            return _line("link", event.at, task=str(event.task), state=event.state.value, reason=event.reason)
         case PolicyTold():
-            rest = {"type": "policy", "message": event.message}
+            return _line("policy", event.at, task=str(event.task), message=event.message)
         case CommandProgressed():
-            tasks = [str(task) for task in event.tasks]
-            rest = {"type": "command", **encode(event), "tasks": tasks}
-            return {"schema": SCHEMA_VERSION, "time": rest.pop("at"), **rest}
-        case _:
-            return None
-    return {"schema": SCHEMA_VERSION, "time": event.at, **rest, "task": str(event.task)}
+            fields = {**encode(event), "tasks": [str(task) for task in event.tasks]}
+            del fields["at"]
+            return _line("command", event.at, **fields)
+    return None
+
+
+def timeline_line(entry: TimelineEntry) -> Json:
+    """Return the line of an event as the screen shows it: one incident, or the end of one."""
+    fields = {"kind": entry.kind, "subject": entry.subject, "severity": entry.severity, "text": entry.text}
+    advice = first_step(entry.diagnosis) if entry.diagnosis is not None and entry.diagnosis.end is None else None
+    return _line("event", entry.at, **fields, advice=advice)
+
+
+class AgentLines:
+    """Lines of the agents' descriptions. A thousand agents name the same cluster: only what is new is written."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._told = {"cluster": spec.to_json(), "placement": ""}
+        """Cluster and placement that were written last, as JSON; those of the header at first."""
+
+    def line(self, event: AgentDescribed) -> Json:
+        """Return the line of an agent; its cluster and placement are None where they are as before."""
+        fields: Json = {"task": str(event.task), **encode(event.description)}
+        for name, told in self._told.items():
+            text = fields[name]
+            fields[name] = None if text in ("", told) else _parsed(text)
+            self._told[name] = text or told
+        return _line("agent", event.at, **fields)
+
+
+def _parsed(text: str) -> Any:
+    """Return JSON of another program parsed, or as its text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def task_line(event: FrameArrived) -> Json:
     """Return the line of a task's state."""
-    status = encode(event.frame.status)
-    return {"type": "task", "schema": SCHEMA_VERSION, "time": event.frame.at, "task": str(event.task), **status}
+    return _line("task", event.frame.at, task=str(event.task), **encode(event.frame.status))
 
 
 def frame_line(event: FrameArrived) -> Json:

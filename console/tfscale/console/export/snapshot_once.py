@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from tfscale.console.analysis.condition.cluster_condition import Condition
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.analysis.stragglers.straggler_words import looks_slow
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well, is_explained
+from tfscale.console.export.rows import diagnosis_fields
 from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.records.task_status import TaskState
 from tfscale.core.wire.json_records import Json, encode
 
 PATIENCE = 6.0
@@ -18,17 +21,19 @@ CATCHING_UP = 60.0
 NEWEST = 1.5
 """Age up to which a snapshot counts as the newest possible: it is taken within a second after the one before, and up
 to half a second late on a busy host."""
+_BEFORE = (TaskState.PENDING, TaskState.STARTING)
+"""States of a task that is about to run."""
 _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
     """Watch until the past is gone through, each agent has answered or is down, and a second has passed live.
 
-    Where a task has failed, watch until the reason is known, too.
+    Where a task has failed, watch until the reason is known, too; and up to `wait` seconds for a verdict.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, wait: float = 0.0) -> None:
+        self._engine, self._wait = engine, wait
         self._began = engine.source.now()
         self._caught_up: float | None = None
         """Time of the first snapshot that was not outdated."""
@@ -56,7 +61,7 @@ class SnapshotOnce:
             # What came within the second is judged at its end. A second that was over before does not know of now.
             is_over = self._was_settled or now - self._caught_up >= PATIENCE
             self._was_settled = is_settled and snapshot.age <= NEWEST and snapshot.at >= self._began
-        if is_over:
+        if is_over and (now - self._began >= self._wait or verdict(snapshot) is not None):
             self._engine.stop()
 
 
@@ -64,14 +69,24 @@ def _is_settled(view: TaskView) -> bool:
     return view.frame is not None if view.link.state is LinkState.UP else view.link.state is not LinkState.CONNECTING
 
 
-def is_healthy(snapshot: Snapshot) -> bool:
-    """Decide whether every task runs or has ended well, and no open diagnosis is graver than `info`."""
-    return all(_is_well(view) for view in snapshot.tasks) and not any(
-        diagnosis.end is None and diagnosis.severity in _GRAVE for diagnosis in snapshot.findings.diagnoses
-    )
+def verdict(snapshot: Snapshot) -> bool | None:
+    """Decide whether every task runs or has ended well, and no open diagnosis is graver than `info`.
+
+    None where nobody can say yet: no task has reported, one is about to run, or none has made a step so far.
+    """
+    if all(view.frame is None for view in snapshot.tasks):
+        return None
+    tasks = [_is_well(view) for view in snapshot.tasks]
+    open_diagnoses = (diagnosis for diagnosis in snapshot.findings.diagnoses if diagnosis.end is None)
+    if False in tasks or any(diagnosis.severity in _GRAVE for diagnosis in open_diagnoses):
+        return False
+    is_begun = snapshot.findings.condition.kind not in (Condition.STARTING, Condition.UNKNOWN)
+    return True if is_begun and None not in tasks else None
 
 
-def _is_well(view: TaskView) -> bool:
+def _is_well(view: TaskView) -> bool | None:
+    if view.link.state is LinkState.UP and (view.status is None or view.status.state in _BEFORE):
+        return None
     return view.is_up or (view.has_ended and has_ended_well(view))
 
 
@@ -86,7 +101,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "run": snapshot.run,
         "strategy": snapshot.strategy,
         "generation": snapshot.generation,
-        "healthy": is_healthy(snapshot),
+        "healthy": verdict(snapshot),
         "headline": snapshot.moment + findings.headline,
         "suspect": looks_slow(findings.suspect, snapshot.at) if findings.suspect else None,
         "condition": str(findings.condition.kind),
@@ -96,7 +111,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "slowdown": findings.slowdown,
         "transfer": findings.transfer,
         "tasks": [_task(view) for view in snapshot.tasks],
-        "diagnoses": [encode(diagnosis) for diagnosis in findings.diagnoses if diagnosis.end is None],
+        "diagnoses": [diagnosis_fields(diagnosis) for diagnosis in findings.diagnoses if diagnosis.end is None],
     }
 
 

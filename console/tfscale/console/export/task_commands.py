@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from tfscale.console.analysis.stragglers.straggler_words import names_of
 from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.event_text import progress_text
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.engine.state_factory import states
+from tfscale.console.engine.timeline.event_text import progress_text
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
@@ -19,6 +20,7 @@ from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Stage
+from tfscale.core.settings.suggestion import suggestion
 
 _logger = logging.getLogger(__name__)
 
@@ -28,8 +30,8 @@ async def carry_out(order: Order, words: Sequence[str], connection: ClusterConne
 
     `words` are the arguments of the command line. Raises UsageError and CommandError.
     """
-    task = _known(words[0], connection) if order.subject is Subject.TASK else None
-    await _locate(connection)
+    task = known_task(words[0], connection) if order.subject is Subject.TASK else None
+    await locate(connection)
     _log(task, await connection.commands.carry_out(order, task, words[-1]))
     return 0
 
@@ -41,19 +43,24 @@ async def restart_without(host: str, settings: Settings, connection: ClusterConn
     """
     if not settings.yes:
         raise UsageError(f"a restart without {host} concerns all tasks that train: add --yes")
-    await _locate(connection)
+    await locate(connection)
     return await _follow(connection.commands.restart_without(host), None)
 
 
-def _known(word: str, connection: ClusterConnection) -> Task:
+def known_task(word: str, connection: ClusterConnection) -> Task:
     """Return the task that a word names. Raises UsageError where the cluster has no such task."""
-    task, agents = Task.parse(word), connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    names = {str(task): task for task in connection.source.spec.agents}
+    try:
+        task = Task.parse(word)
+    except UsageError as error:
+        raise UsageError(f"{error}{suggestion(word, names, f'the cluster has {names_of([*names])}')}") from None
+    if str(task) not in names:
+        raise UsageError(f"there is no {task} in the cluster: it has {names_of([*names])}")
     return task
 
 
-async def _locate(connection: ClusterConnection) -> None:
+async def locate(connection: ClusterConnection) -> None:
+    """Find out where the tasks sit now, where that is not the cluster file's placement."""
     if connection.channels is not None:
         await connection.channels.locate()
 
@@ -63,8 +70,8 @@ async def run_task_command(name: str, word: str, settings: Settings, connection:
 
     Raises UsageError and CommandError.
     """
-    task = _known(word, connection)
-    await _locate(connection)
+    task = known_task(word, connection)
+    await locate(connection)
     if name == "stack":
         print((await connection.commands.stack(task)).text)
         return 0

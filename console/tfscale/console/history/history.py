@@ -23,7 +23,7 @@ from tfscale.console.history.transfer_series import TransferSeries
 from tfscale.console.wire.frames import frame_gauges
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records.frame import Frame
-from tfscale.core.records.step_batch import PHASES
+from tfscale.core.records.step_batch import LAG_PHASES, PHASES
 from tfscale.core.records.task_status import TaskStatus
 from tfscale.core.records.training import MOST_LOGS, TRAINING_DISPLAYS
 
@@ -137,10 +137,12 @@ class History:
             **samples,
         )
 
-    def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
-        """Return (n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
-        owner = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
-        return _step_time(self._steps.read(owner, int(until), span))
+    def lags(self, until: float, span: int, tasks: Sequence[Task]) -> NDArray[np.float32]:
+        """Return (n, span) mean lags of these tasks in the seconds before `until`; NaN without a measured step."""
+        owner = np.array([self._index[task] for task in tasks], np.int64)
+        sums = dict(zip(_SUMS, self._steps.read(owner, int(until), span), strict=False))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sum(sums[phase] for phase in LAG_PHASES) / sums["measured"], np.float32)
 
     @property
     def recent_steps(self) -> RecentSteps:

@@ -101,6 +101,9 @@ class FindingLedger:
     again.
     """
 
+    _straggled_until: float = 0.0
+    """Time up to which stragglers are charged, Unix seconds: a kind that yields to them is charged from there on."""
+
     def add(self, at: float, findings: Findings) -> None:
         """Take in the findings at `at`, Unix seconds."""
         shares = dict(_shares(findings))
@@ -122,6 +125,8 @@ class FindingLedger:
                 entry.last, entry.told_at = _ended(diagnosis, entry), at
             if share and kind_of(diagnosis).stops_training:
                 self._stood_until = at
+            if share and diagnosis.kind == "straggler":
+                self._straggled_until = at
         self._at = at
 
     def _without_continued(self, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -142,8 +147,10 @@ class FindingLedger:
 
     def _begin_of_charge(self, diagnosis: Diagnosis) -> float:
         """Return the time from which on a new diagnosis is charged, Unix seconds."""
-        is_standstill = kind_of(diagnosis).stops_training
-        return max(diagnosis.begin, self._stood_until) if is_standstill else diagnosis.begin
+        if kind_of(diagnosis).stops_training:
+            return max(diagnosis.begin, self._stood_until)
+        is_theirs = "straggler" in kind_of(diagnosis).yields_to
+        return max(diagnosis.begin, self._straggled_until) if is_theirs else diagnosis.begin
 
     def _begin_again(self, entry: _Entry, diagnosis: Diagnosis, watched: float) -> float:
         """Return the time from which on an open diagnosis is charged; where it opens again, after its last charge."""
@@ -215,7 +222,9 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
-        if kind_of(diagnosis).charges is Charge.SHARE:
+        if kind_of(diagnosis).charges is Charge.SHARE and not (
+            stragglers and "straggler" in kind_of(diagnosis).yields_to
+        ):
             yield _key(diagnosis), loss_of(diagnosis) or 0.0
 
 

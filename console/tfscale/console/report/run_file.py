@@ -114,7 +114,10 @@ def _event(document: dict[str, Any]) -> Event | None:
             task, frame = frame_from_json(document)
             return FrameArrived(frame.at, Task.parse(task), frame)
         case "agent":
-            description = decode(Description, document)
+            # None: the cluster of the header, which no rule compares.
+            placement = document.get("placement") or ""
+            text = placement if isinstance(placement, str) else json.dumps(placement)
+            description = decode(Description, {**document, "cluster": "", "placement": text})
             return AgentDescribed(float(document["time"]), Task.parse(document["task"]), description)
         case "link":
             state = link_state(document["state"])

@@ -69,7 +69,7 @@ class RunGroup:
         return gpu_hours(self.gpus, seconds) if self.gpus else None
 
     def price_of(self, seconds: float) -> str | None:
-        """Return the cost of `seconds` of the whole cluster: `12.3 GPU-h, 31 USD`; None unknown."""
+        """Return the cost of `seconds` of the whole cluster: `12 GPU-h, 31 USD`; None unknown."""
         if (hours := self.gpu_hours(seconds)) is None:
             return None
         return hours_text(hours) + (f", {self.gpu_price.money(hours)}" if self.gpu_price else "")

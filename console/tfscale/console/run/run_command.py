@@ -32,12 +32,12 @@ def run_program(settings: Settings, command: Sequence[str], environment: Mapping
 
     Raises TfscaleError.
     """
-    if not settings.headless:
+    if settings.has_screen:
         check_terminal(environment)
     run = start_run(command, settings.workers, environment, partial(_is_over, settings, environment))
     if not run.started:
         _logger.info("%s runs already", run.name)
-    if settings.headless:
+    if not settings.has_screen:
         return _headless(settings, run, environment)
     return _on_screen(settings, run, environment)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS
-from collections.abc import Callable, Mapping, Sequence
+from argparse import SUPPRESS, Action
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine, Option, add_flags, flag, split_command
-from tfscale.core.version import installed_version
+from tfscale.core.settings.suggestion import suggestion
+from tfscale.core.version import version_line
 
 _PROGRAM = "tfscale-console"
 _EPILOG = (
@@ -73,19 +74,48 @@ def parse(
     if program and not command.takes_program:
         unknown.append(f"-- {program[0]}")
     if unknown:
-        raise UsageError(f"{name or 'watching'} takes no {unknown[0]}; {command.words} --help shows how")
+        raise _unknown_word(command, unknown[0])
     if command.takes_program and not program:
         raise UsageError(f"{name}: write the program after --, as in {command.words} -- python train.py")
     return Invocation(command, (*([words] if isinstance(words, str) else words), *program), given, environment)
 
 
+def _unknown_word(command: Command, word: str) -> UsageError:
+    """Return the error about a word that a command does not take."""
+    name = word.partition("=")[0]
+    flags = [flag(option) for option in command.options]
+    return UsageError(
+        f"{command.name or 'watching'} takes no {name if name in flags else word}"
+        + suggestion(name, [*flags, "--help", "--version"], f"{command.words} --help shows how")
+    )
+
+
+class _ConsoleLine(CommandLine):
+    """Parser of the words before and of the command's name."""
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """Refuse a word that is no command with a line of its own: argparse's lists every command."""
+        if action.dest == "command" and value not in (action.choices or ()):
+            raise UsageError(f"there is no command {value!r}{_instead(str(value), action.choices or ())}")
+
+
+def _instead(word: str, commands: Iterable[str]) -> str:
+    """Return the end of the error about a word that is no command: what may have been meant."""
+    for ending, words in ((".tfrec", "replay"), (".jsonl", "report"), (".toml", "--cluster"), (".json", "--cluster")):
+        if word.endswith(ending):
+            return f"; did you mean {_PROGRAM} {words} {word}?"
+    return suggestion(word, commands, f"{_PROGRAM} --help lists them")
+
+
 def _parser(watch: Command, commands: Sequence[Command]) -> CommandLine:
-    parser = CommandLine(prog=_PROGRAM, description=watch.summary, epilog=_EPILOG, allow_abbrev=False)
+    parser = _ConsoleLine(prog=_PROGRAM, description=watch.summary, epilog=_EPILOG, allow_abbrev=False)
     # A flag of a command is known before the command, too: else the text of the flag was taken for the command's name.
     hidden = {name: replace(row, help=SUPPRESS) for command in commands for name, row in command.options.items()}
     add_flags(parser, {**hidden, **watch.options})
-    parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
-    rows = parser.add_subparsers(title="commands, in place of watching", dest="command", metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=version_line())
+    rows = parser.add_subparsers(
+        title="commands, in place of watching", dest="command", metavar="COMMAND", parser_class=CommandLine
+    )
     rows.required = False
     for command in commands:
         usage = f"{command.words} [options] -- PROGRAM ..." if command.takes_program else None

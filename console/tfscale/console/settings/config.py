@@ -53,6 +53,12 @@ class Settings:
     """Address at which browsers get the screen; None: the screen is on the terminal."""
     headless: bool = False
     """Write lines or tables instead of drawing a screen."""
+    plain: bool = False
+    """Write the headline and the events as lines of text instead of drawing a screen."""
+    tail: int | None = None
+    """Lines of a log before its end; None: the command's own number."""
+    follow: bool = False
+    """Go on with what is written to a log from now on."""
     out: Path | None = None
     """File for the output of a console without a screen; None: stdout."""
     format: str = "jsonl"
@@ -68,6 +74,8 @@ class Settings:
     """Number of finished files that are kept."""
     once: bool = False
     """Write one snapshot and end."""
+    wait: float | None = None
+    """Seconds for which `once` waits for a verdict; None: it does not."""
     until: tuple[str, ...] = ()
     """Conditions that end the console."""
     seconds: float | None = None
@@ -76,6 +84,8 @@ class Settings:
     """Command to run for each important event."""
     webhook: str | None = None
     """Web address to which each important event is posted."""
+    bell: bool = False
+    """Ring the terminal's bell at each new serious finding."""
     theme: str | None = None
     """Name of the screen's colours; None: the theme that was chosen last."""
     log_level: str = "info"
@@ -86,6 +96,10 @@ class Settings:
     """File to append the console's own log to; None: stderr, and nothing while a screen is drawn."""
     ascii: bool = False
     """Draw without Unicode."""
+
+    @property
+    def has_screen(self) -> bool:
+        return not (self.headless or self.plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +146,7 @@ def configure(invocation: Invocation) -> Configuration:
     # A setting that is for another command is not refused: the file serves all of them.
     own = Settings(**{name: value for name, value in values.items() if name in invocation.command.options})
     _check(own, chosen.origins)
-    if invocation.command.name == "export" or own.headless or any(map(is_flag, map(chosen.origins.get, _TABLES))):
+    if invocation.command.name == "export" or not own.has_screen or any(map(is_flag, map(chosen.origins.get, _TABLES))):
         _check_tables(own, chosen.origins)
     refuse_overwriting(_written(own, chosen.origins), _read(own, chosen.origins, invocation))
     origin, name = chosen.origins.get("read_only"), invocation.command.name
@@ -152,6 +166,10 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
         raise UsageError(f"--{ways[0]} and --{ways[1]} are two clusters: give one")
     if settings.fault and settings.simulate is None:
         raise UsageError(f"{origins['fault']} needs --simulate")
+    if settings.plain and (tables := [origins[name] for name in ("format", "only") if is_flag(origins.get(name))]):
+        raise UsageError(f"--plain is lines of text, and {tables[0]} is for JSON or tables: leave out one of them")
+    if settings.wait is not None and not settings.once:
+        raise UsageError(f"{origins['wait']} needs --once")
     tls = (settings.ca, settings.certificate, settings.key)
     if any(tls) and not all(tls):
         raise UsageError("--ca, --certificate and --key go together: give all three")

@@ -1,12 +1,14 @@
-"""The console's own log: in the file that the settings name, or on stderr."""
+"""The console's own log, in the file that the settings name, or on stderr; and lines that are no part of it."""
 
 from __future__ import annotations
 
 import logging
+import sys
 
 from tfscale.console.settings.config import Settings
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import start_log
+from tfscale.core.text import printable
 
 
 def start_console_log(settings: Settings, otherwise: logging.Handler) -> None:
@@ -18,3 +20,8 @@ def start_console_log(settings: Settings, otherwise: logging.Handler) -> None:
         except OSError as error:
             raise UsageError(f"--log-file {settings.log_file}: {error.strerror}") from None
     start_log(handler, settings.log_level, settings.log_format)
+
+
+def tell(line: str) -> None:
+    """Write a line to stderr at every log level, and never to the log file: the line may hold a URL with a token."""
+    print(f"tfscale-console: {printable(line)}", file=sys.stderr, flush=True)

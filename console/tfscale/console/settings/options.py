@@ -79,15 +79,23 @@ OPTIONS: dict[str, Option] = {
     "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
     "yes": Option(switch, "", "do not ask"),
     "without": Option(any_text, "HOST", "in place of TASK: start the tasks of this host on spares, or fewer workers"),
-    "json": Option(switch, "", "write JSON instead of a table"),
+    "json": Option(switch, "", "write JSON instead of text"),
     "bandwidth": Option(switch, "", "measure for a second how much each host can send to the next"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
+    "plain": Option(switch, "", "write headline and events as lines of text instead: for screen readers and logs"),
+    "tail": Option(count, "N", "lines before the end (100)"),
+    "follow": Option(switch, "", "go on with what comes"),
     "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
     "format": Option(_format, "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
     "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
     "rotate": Option(size(), "SIZE", f"with --out: begin a new file at this size ({SIZE_UNITS})"),
     "keep": Option(count, "N", "with --rotate: files kept besides the newest (5)"),
-    "once": Option(switch, "", "write one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
+    "once": Option(
+        switch,
+        "",
+        "write one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy, 5 nothing to be said yet",
+    ),
+    "wait": Option(positive_number, "S", "with --once: wait up to S seconds for agents, and for a first step"),
     "until": Option(_conditions, "WHAT", f"end once the training is {', '.join(CONDITIONS)}; several with commas"),
     "seconds": Option(positive_number, "S", "end S seconds after all training tasks have reported a step"),
     "on_event": Option(
@@ -97,6 +105,7 @@ OPTIONS: dict[str, Option] = {
     "theme": Option(
         one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
     ),
+    "bell": Option(switch, "", "ring the terminal's bell at each new serious finding"),
     "log_level": Option(one_of(*LEVELS), "LEVEL", f"lowest level of the console's own log: {', '.join(LEVELS)} (info)"),
     "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"format of that log: {', '.join(LOG_FORMATS)} (text)"),
     "log_file": Option(path, "FILE", "append that log to this file; left out: stderr, and with a screen nowhere"),
@@ -118,7 +127,7 @@ def _of(*names: str) -> dict[str, Option]:
 
 _LOG = _of("log_level", "log_format", "log_file")
 _END = _of("until", "seconds")
-_SCREEN = _of("theme", "ascii")
+_SCREEN = _of("theme", "ascii", "bell")
 _OUTPUT = _of("out", "format", "only", "rotate", "keep")
 ON_CLUSTER = _of("cluster", "agent", "insecure", "ca", "certificate", "key") | _LOG
 """Options of a command that asks agents."""
@@ -130,9 +139,13 @@ PROFILE = (
 )
 ORDER = _of("yes") | ON_CLUSTER
 RESTART = _of("without") | ORDER
-EXPORT = _OUTPUT | _END | _LOG
+LOG = _of("tail", "follow") | ON_CLUSTER
+READ = _of("json") | ON_CLUSTER
+EXPORT = _of("plain") | _OUTPUT | _END | _LOG
 REPLAY = _of("serve") | _END | _SCREEN | _LOG
-RUN = _of("workers", "record", "headless", "on_event", "webhook") | _OUTPUT | _END | _SCREEN | _LOG
+RUN = _of("workers", "record", "headless", "plain", "on_event", "webhook") | _OUTPUT | _END | _SCREEN | _LOG
 WATCH: Mapping[str, Option] = {
-    name: option for name, option in OPTIONS.items() if name not in ("workers", "yes", "without", "json", "bandwidth")
+    name: option
+    for name, option in OPTIONS.items()
+    if name not in ("workers", "yes", "without", "json", "bandwidth", "tail", "follow")
 }

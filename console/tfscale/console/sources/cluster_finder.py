@@ -89,7 +89,8 @@ def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
     if len(agents) == 1:
         return agents[0]
     lines = [f"{agent.run:<24}  {agent.address:<21}  {' '.join(agent.command)}"[:118] for agent in agents]
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    # A terminal whose output is piped has a script behind it, which answers no question.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         runs = "; ".join(f"{agent.run}: --agent {agent.address}" for agent in agents)
         raise UsageError(f"{len(agents)} runs on this machine, name one ({runs})")
     sys.stderr.writelines(f"{number:>3}  {line}\n" for number, line in enumerate(lines, 1))

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tfscale.console.engine.events import Event, Rewound, SecondPassed
 from tfscale.console.engine.inbox import Inbox
@@ -71,6 +72,10 @@ class Player:
     @property
     def spec(self) -> ClusterSpec:
         return self._recording.spec
+
+    @property
+    def path(self) -> Path:
+        return self._recording.path
 
     @property
     def damage(self) -> str | None:

@@ -17,6 +17,7 @@ from tfscale.console.sources.cluster_finder import find_cluster
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulation.simulated import SimulatedSource
+from tfscale.console.sources.simulation.simulated_commands import SimulatedCommands
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -68,7 +69,7 @@ def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
-        return ClusterConnection(source, NoCommands("this is a simulation: its tasks are not there"))
+        return ClusterConnection(source, SimulatedCommands(source.cluster))
     return connect_to(find_cluster(settings, origins, environment), settings, environment)
 
 

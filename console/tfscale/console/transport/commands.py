@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +30,9 @@ _AT_ONCE = 64
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 
+FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
+"""`Commands.follow_log`."""
+
 
 class Stack(NamedTuple):
     """The stacks of a task's threads at one moment, the main thread's first."""
@@ -41,6 +44,9 @@ class Stack(NamedTuple):
 
 class Commands(Protocol):
     """Commands that the screens give. All raise CommandError."""
+
+    def why_no_order(self) -> str:
+        """Return why orders of this console are refused, whatever they are about; empty if they may be given."""
 
     def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         """Restart, stop or start tasks, and yield the progress.
@@ -63,6 +69,9 @@ class Commands(Protocol):
     def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
         """Yield a task's log in bunches of lines, from `tail` lines before its end."""
 
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        """Return the last lines of a task's log, or of that of the orders which its agent was given, as JSON lines."""
+
     async def stack(self, task: Task) -> Stack:
         """Return the Python stacks of a task's threads."""
 
@@ -75,6 +84,9 @@ class NoCommands:
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
+
+    def why_no_order(self) -> str:
+        return ""
 
     async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
         raise CommandError(f"cannot {verb}: {self._reason}")
@@ -90,6 +102,9 @@ class NoCommands:
     async def follow_log(self, _task: Task, _tail: int) -> AsyncIterator[tuple[str, ...]]:
         raise CommandError(f"no log: {self._reason}")
         yield
+
+    async def log_end(self, _task: Task, _tail: int, *, of_orders: bool = False) -> list[str]:
+        raise CommandError(f"no {'orders' if of_orders else 'log'}: {self._reason}")
 
     async def stack(self, _task: Task) -> Stack:
         raise CommandError(f"no stack: {self._reason}")
@@ -107,6 +122,9 @@ class AgentCommands:
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
+
+    def why_no_order(self) -> str:
+        return self._channels.why_no_order()
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         lead = await self._lead()
@@ -182,11 +200,18 @@ class AgentCommands:
                 raise CommandError(f"the {verb} has begun, and goes on without this console: {agent}: {why}") from None
 
     async def follow_log(self, task: Task, tail: int) -> AsyncIterator[tuple[str, ...]]:
-        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail))
+        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail, follows=True))
         async with self._explained("no log", task, call):
             async for chunk in call:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
                 yield (*rotated, *chunk.lines)
+
+    async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
+        call = self._channels.stub(task).FollowLog(
+            calls.log_request(self._channels.identity(task), tail, of_orders=of_orders)
+        )
+        async with self._explained("no orders" if of_orders else "no log", task, call):
+            return [line async for chunk in call for line in chunk.lines]
 
     async def stack(self, task: Task) -> Stack:
         request = calls.stack_request(self._channels.identity(task))

@@ -15,8 +15,12 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.message import Message
+from textual.notifications import SeverityLevel
+from tfscale.console.analysis.findings import one_each
+from tfscale.console.ending.end_card import EndCard, end_card
+from tfscale.console.ending.run_memory import RunMemory
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import Event
+from tfscale.console.engine.events import Event, Rewound
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.recording.recording_reader import SUFFIX
@@ -24,29 +28,55 @@ from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
+from tfscale.console.tui.attention import (
+    POP_TITLE,
+    PUSH_TITLE,
+    Attention,
+    Key,
+    key_of,
+    set_title,
+    silenced,
+    terminal_title,
+)
+from tfscale.console.tui.dialogs.command_entry import CommandEntry
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
-from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
-from tfscale.console.tui.replay_controls import ReplayControls
+from tfscale.console.tui.replay_controls import MOMENTS, ReplayControls
+from tfscale.console.tui.screen_copy import Copied, save_screen
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
+from tfscale.console.tui.screens.command_names import NamedCommand, commands_of
 from tfscale.console.tui.screens.command_palette import ConsoleCommands
 from tfscale.console.tui.screens.events_screen import EventsScreen
+from tfscale.console.tui.screens.hosts_screen import HostsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
-from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.base_widgets import CulpritWanted, TaskOpened
+from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
+from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
+from tfscale.console.tui.widgets.panes.cluster_summary import Tag, Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline, headline
+from tfscale.console.tui.widgets.table.culprits import next_culprit
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 
-_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
-_PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
-"""Pages of the whole cluster, beside the first screen."""
+_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event"}
+_PAGES: dict[str, type[SnapshotScreen]] = {
+    "steps": StepsScreen,
+    "events": EventsScreen,
+    "advice": AdviceScreen,
+    "hosts": HostsScreen,
+}
+"""Pages of the whole cluster that need nothing but the snapshot."""
 _WHILE_RUSHING = 0.1
 """Seconds between two pictures while a replay catches up."""
+_TOAST = 10.0
+"""Seconds for which a new serious finding is told on another page."""
 
 
 class Leaving(Enum):
@@ -72,9 +102,14 @@ class ConsoleApp(App[Leaving]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(order.key, f"order('{order.name}')", order.hint, show=False) for order in ORDERS.values()),
-        Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
-        Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
-        Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("1", "open('cluster')", "every task, the first page", show=False),
+        Binding("2,v", "open('steps')", "the last steps of all workers, side by side", show=False),
+        Binding("3", "open('heat')", "all tasks or GPUs as a heat map", show=False),
+        Binding("4,e", "open('events')", "what happened, when, and the evidence", show=False),
+        Binding("5,A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("6", "open('hosts')", "hosts, spares, the links between them, who else uses them", show=False),
+        Binding("7", "open('log')", "the log of the task under the cursor", show=False),
+        Binding("exclamation_mark", "culprit", "the culprit; again: the next task with trouble", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
         Binding("left_square_bracket", "step(-1)", "a second back", show=False),
@@ -83,11 +118,15 @@ class ConsoleApp(App[Leaving]):
         Binding("minus", "faster(-1)", "slower", show=False),
         Binding("n", "next_event", "to the next event", show=False),
         Binding("N", "last_event", "to the event before", show=False),
-        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("M", "acknowledge", "acknowledge the finding on top: no alarm; again: all alarms", show=False),
+        Binding("colon", "command", "a command by its name, with completion", show=False),
+        Binding("y", "copy(False)", "copy the row under the cursor, or the marked ones", show=False),
+        Binding("Y", "copy(True)", "copy the sentence on top", show=False),
+        Binding("ctrl+s", "save_screen", "save this screen as a picture and as text", show=False),
         Binding("w", "runs", "the other runs on this machine", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
         Binding("question_mark", "help", "help: what every key does here", show=False),
-        Binding("q", "quit", "quit", show=False),
+        Binding("q,ctrl+c", "quit", "quit", show=False),
     ]
 
     class SnapshotTaken(Message):
@@ -109,10 +148,12 @@ class ConsoleApp(App[Leaving]):
         read_only: bool = False,
         palette: str | None = None,
         owns_run: bool = False,
+        bell: bool = False,
         is_of_list: bool = False,
     ) -> None:
         """Show an engine's cluster; `is_of_list` where it was chosen from a list of runs, to which a key leads back."""
         super().__init__()
+        self._rings = bell
         self._owns_run = owns_run
         self._is_of_list = is_of_list
         self._engine = engine
@@ -132,9 +173,17 @@ class ConsoleApp(App[Leaving]):
         # Without colours, and with 16 colours, of which some parts would share one, bars are made of letters.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self.set_class(ascii, "-ascii")
-        self.set_class(read_only, "-read-only")
+        self.set_class(read_only or self._remote is not None, "-read-only")
+        self.set_class(bool(commands.why_no_order()), "-observer")
         self.set_class(is_of_list, "-of-list")
         self._is_paused = False
+        self._memory = RunMemory()
+        self._attention = Attention()
+        self._acknowledged: frozenset[Key] = frozenset()
+        """Findings that raise no alarm any more."""
+        self._newest: Snapshot | None = None
+        """Newest snapshot as it was before findings were silenced; None before the first."""
+        self._terminal_title = ""
         for name in PALETTES:
             self.register_theme(theme(name))
         self._kept_theme = theme_name(palette, self._view_file.view.theme)
@@ -145,8 +194,10 @@ class ConsoleApp(App[Leaving]):
         return Appearance(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.appearance, self._view_file.view)
+        self.cluster = ClusterScreen(None, self.appearance, self._commands.follow_log, self._view_file.view)
         self.push_screen(self.cluster)
+        if len(self._spec.tasks) == 1:
+            self.push_screen(self._page_of(next(iter(self._spec.tasks))))
         self._watch()
         self._record()
         if self._remote is not None:
@@ -161,11 +212,16 @@ class ConsoleApp(App[Leaving]):
     async def _record(self) -> None:
         await self._tape.run()
 
-    def event_folded(self, _event: Event) -> None:
-        """Ignore single events: the screens show snapshots only. Called by the engine."""
+    def event_folded(self, event: Event) -> None:
+        """Remember an event for the end card; the screens show snapshots only. Called by the engine."""
+        if isinstance(event, Rewound):
+            self._memory = RunMemory()
+        self._memory.fold(event)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         """Show a snapshot. Called by the engine."""
+        self._memory.add(snapshot)
+        self._call_attention(snapshot)
         if self._remote is not None:
             self._remote.watch(snapshot)
             if self._remote.player.is_catching_up and self._waiting is not None:
@@ -174,6 +230,28 @@ class ConsoleApp(App[Leaving]):
         if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self.exit(Leaving.RUN_ENDS if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
+
+    def _name_terminal(self, snapshot: Snapshot) -> None:
+        """Set the terminal's title."""
+        if self._driver is not None and (title := terminal_title(snapshot, self._glyphs)) != self._terminal_title:
+            self._driver.write(("" if self._terminal_title else PUSH_TITLE) + set_title(title))
+            self._terminal_title = title
+
+    def _call_attention(self, snapshot: Snapshot) -> None:
+        """Tell new serious findings of the present, where no page has them."""
+        news = self._attention.news(snapshot)
+        if not news or snapshot.is_outdated or self._remote is not None or not self.is_running:
+            return
+        if self._rings:
+            self.bell()
+        if not self.screen.query(Headline):
+            for diagnosis in one_each(news):
+                severity: SeverityLevel = "error" if diagnosis.severity == "critical" else "warning"
+                self.notify(diagnosis.sentence, severity=severity, timeout=_TOAST)
+
+    def on_unmount(self) -> None:
+        if self._driver is not None and self._terminal_title:
+            self._driver.write(POP_TITLE)
 
     def failed(self, problem: str) -> None:
         """Show an error of the console's own; may be called from any thread."""
@@ -195,13 +273,33 @@ class ConsoleApp(App[Leaving]):
         self._show_note()
         if self._is_paused:
             return
-        self._shown = message.snapshot
+        self._newest = message.snapshot
+        self._give(silenced(message.snapshot, self._acknowledged))
+
+    def _give(self, snapshot: Snapshot) -> None:
+        """Give a snapshot to the screens that are seen."""
+        self._shown = snapshot
+        self._name_terminal(snapshot)
+        self._show_end_card()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, SnapshotScreen):
-                screen.snapshot = message.snapshot
+                screen.snapshot = snapshot
             if not screen.is_modal:
                 # Screens below are hidden, and get the newest snapshot when they are visible again.
                 break
+
+    def end_card(self, *, is_asked: bool = False) -> EndCard | None:
+        """Return the card of the run, if it is over, or `is_asked` to end."""
+        if self._shown is None:
+            return None
+        path = self._tape.path if self._remote is None else self._remote.player.path
+        return end_card(self._shown, self._memory, path, is_asked=is_asked)
+
+    def _show_end_card(self) -> None:
+        card = self.end_card()
+        for screen in self.screen_stack:
+            for pane in screen.query(EndPane):
+                pane.card = card
 
     def on_snapshot_screen_resumed(self, message: SnapshotScreen.Resumed) -> None:
         if self._shown is not None:
@@ -234,7 +332,19 @@ class ConsoleApp(App[Leaving]):
             self._show_note()
         else:
             self._is_paused = not self._is_paused
-            self.cluster.title_line.is_paused = self._is_paused
+            self._show_note()
+
+    def action_acknowledge(self) -> None:
+        """Silence the finding on top; where all are silent, none any more."""
+        top = self._shown.findings.top if self._shown is not None else None
+        if top is None or self._newest is None:
+            self.notify("no finding is on top")
+            return
+        key = key_of(top)
+        is_silent = key in self._acknowledged
+        self._acknowledged = frozenset() if is_silent else self._acknowledged | {key}
+        self.notify("alarms as before" if is_silent else f"acknowledged: {top.subject}, {top.kind.replace('_', ' ')}")
+        self._give(silenced(self._newest, self._acknowledged))
 
     def action_record(self) -> None:
         if self._remote is not None:
@@ -260,21 +370,42 @@ class ConsoleApp(App[Leaving]):
         if self._tape.problem is not None:
             self.notify(self._tape.problem, severity="error")
             self._tape.problem = None
-        note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
+        note, tags = "", list[Tag]()
         if self._remote is not None:
             note = self._remote.title()
+            self._show_replay_keys(self._remote)
+            tags.append(Tag("REPLAY", "transfer"))
             if (damage := self._remote.new_damage()) is not None:
                 self.notify(damage, severity="warning", timeout=30)
-        self.cluster.title_line.note = note
+        if self._tape.path is not None:
+            tags.append(Tag("REC", "critical"))
+        if self._is_paused or (self._remote is not None and self._remote.player.position.is_paused):
+            tags.append(Tag("PAUSED", "warning"))
+        if self._is_read_only and self._remote is None:
+            tags.append(Tag("OBSERVER", "info"))
+        for title in self._titles():
+            title.note, title.tags = note, tuple(tags)
+
+    def _titles(self) -> list[Title]:
+        """Return the title lines of all open screens."""
+        return [title for screen in self.screen_stack for title in screen.query(Title)]
+
+    def _show_replay_keys(self, remote: ReplayControls) -> None:
+        """Show the keys of a replay on each open page, and its position where no title has it."""
+        for screen in self.screen_stack:
+            for bar in screen.query(KeyBar):
+                bar.first = remote.keys(has_title=bool(screen.query(Title)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
+        if action == "open":
+            return self._open_page is None or parameters[0] != self._open_page.page
         if action == "runs":
             return self._is_of_list
         if action == "order":
             offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
-            return not self._is_read_only and offers
+            return not self._is_read_only and self._remote is None and offers
         return super().check_action(action, parameters)
 
     def action_runs(self) -> None:
@@ -297,22 +428,64 @@ class ConsoleApp(App[Leaving]):
         if self._remote is not None and self._shown is not None:
             self._remote.last_event(self._shown)
 
-    def action_go_to(self) -> None:
-        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.appearance), self._go_to)
+    def action_command(self) -> None:
+        """Have a command typed; in a replay it may be a moment."""
+        if self._remote is not None:
+            line = CommandEntry(commands_of(self), self.appearance, f"or a moment: {MOMENTS}")
+        else:
+            line = CommandEntry(commands_of(self), self.appearance)
+        self.push_screen(line, self._carry_out)
 
-    def _go_to(self, words: str | None) -> None:
-        if self._remote is not None and words:
+    def _carry_out(self, typed: NamedCommand | str | None) -> None:
+        if isinstance(typed, NamedCommand):
+            # Once the line is gone, so that the command finds the page below it.
+            self.call_later(typed.call)
+        elif typed and self._remote is not None:
             try:
-                self._remote.go_to(words)
+                self._remote.go_to(typed)
             except UsageError as error:
-                self.notify(str(error), severity="error")
+                self.notify(str(error), severity="error", markup=False)
+        elif typed:
+            self.notify(
+                f"{typed!r} is no command: ? names all keys, and : with nothing typed the commands",
+                severity="error",
+                markup=False,
+            )
+
+    def action_copy(self, sentence: bool) -> None:
+        """Copy the selected rows, or the sentence on top; without rows the sentence."""
+        if self._shown is None:
+            return
+        rows = self._open_page.rows_as_text() if self._open_page and not sentence else ()
+        state = self._view_file.path
+        copied = Copied("\n".join(rows) or self._shown.moment + headline(self._shown)[1], state and state.parent)
+        self.copy_to_clipboard(copied.text)
+        self.notify(copied.kept(), title="copied", markup=False)
+
+    def action_save_screen(self) -> None:
+        name = f"{self._spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        try:
+            written = save_screen(self, Path(), name)
+        except OSError as error:
+            self.notify(f"the screen could not be saved: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"saved as {written[0]} and {written[1].suffix}", markup=False)
 
     def action_open(self, name: str) -> None:
-        """Open a page of the whole cluster, in place of the open page."""
-        kind = _PAGES[name]
-        if isinstance(self.screen, tuple(_PAGES.values())):
+        """Open a page of the whole cluster, or the log of the selected task, in place of the open page."""
+        selected = self._selected() or self.cluster.selected
+        while self.screen is not self.cluster:
             self.pop_screen()
-        self.push_screen(kind(self._shown, self.appearance))
+        if name == "heat":
+            self.cluster.action_heat()
+        elif name == "log" and selected:
+            self.push_screen(self._page_of(selected[0], only="log"))
+        elif (kind := _PAGES.get(name)) is not None:
+            self.push_screen(kind(self._shown, self.appearance))
+
+    def on_page_chosen(self, message: PageChosen) -> None:
+        if self._open_page is not None and message.page != self._open_page.page:
+            self.action_open(message.page)
 
     def on_events_screen_jump_requested(self, message: EventsScreen.JumpRequested) -> None:
         if self._remote is not None:
@@ -342,23 +515,56 @@ class ConsoleApp(App[Leaving]):
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
     def on_task_opened(self, message: TaskOpened) -> None:
-        self._show_task(message.task, only_log=False)
+        self.push_screen(self._page_of(message.task))
 
     def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
-        self._show_task(message.task, only_log=True)
+        self.push_screen(self._page_of(message.task, only="log"))
 
-    def _show_task(self, task: Task, *, only_log: bool) -> None:
-        follow = self._commands.follow_log
-        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log))
+    def _page_of(self, task: Task, only: str = "") -> TaskScreen:
+        follow, is_sole = self._commands.follow_log, len(self._spec.tasks) == 1
+        return TaskScreen(self._shown, self.appearance, task, follow, only=only, is_sole=is_sole)
+
+    def on_task_screen_turned(self, message: TaskScreen.Turned) -> None:
+        self._turn_to(self.cluster.table.neighbour(message.task, message.by))
+
+    def _turn_to(self, task: Task) -> None:
+        """Show another task on the page of a task, in the same parts."""
+        if isinstance(self.screen, TaskScreen) and self.screen.selected != (task,):
+            self.cluster.show_row(task)
+            self.switch_screen(self._page_of(task, self.screen.only))
+
+    def on_culprit_wanted(self, _message: CulpritWanted) -> None:
+        self.action_culprit()
+
+    def action_culprit(self) -> None:
+        """Go to the culprit, and from a task with trouble to the next: on a task's page, else on the first screen."""
+        is_page = isinstance(self.screen, TaskScreen)
+        here = self._selected()[0] if is_page else self.cluster.table.chosen
+        culprit = next_culprit(self._shown, here) if self._shown is not None else None
+        if culprit is None:
+            self.notify("no task is to blame at present")
+        elif culprit == here and (is_page or self.screen is self.cluster):
+            self.notify(f"no task but {here} is to blame")
+        elif is_page:
+            self._turn_to(culprit)
+        else:
+            while self.screen is not self.cluster:
+                self.pop_screen()
+            self.cluster.show_row(culprit)
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:
-            self._orders.ask(ORDERS[name], self._selected(), snapshot, self.appearance)
+            host = self._open_page.host if self._open_page else ""
+            self._orders.ask(ORDERS[name], self._selected(), snapshot, self.appearance, host)
+
+    @property
+    def _open_page(self) -> SnapshotScreen | None:
+        """Page that is open, also below the command palette; None below a dialogue."""
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+        return screen if isinstance(screen, SnapshotScreen) else None
 
     def _selected(self) -> tuple[Task, ...]:
-        # While the command palette is open, the selection is that of the screen below it.
-        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
-        return screen.selected if isinstance(screen, SnapshotScreen) else ()
+        return self._open_page.selected if self._open_page else ()
 
 
 def _has_ended(snapshot: Snapshot | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,9 +32,13 @@ _logger = logging.getLogger(__name__)
 
 
 def check_terminal(environment: Mapping[str, str]) -> None:
-    """Raise UsageError where there is neither a terminal nor a page of `--serve` to draw on."""
-    if not is_served(environment) and not (sys.stdout.isatty() and sys.stdin.isatty()):
+    """Raise UsageError where there is neither a terminal that draws nor a page of `--serve`."""
+    if is_served(environment):
+        return
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless, or export of a recording")
+    if environment.get("TERM") == "dumb":
+        raise UsageError("this terminal (TERM=dumb) cannot draw screens: use --headless, or --plain for lines of text")
 
 
 def run_screens(
@@ -105,12 +110,16 @@ def _show(
         read_only=settings.read_only,
         palette=settings.theme,
         owns_run=end_run is not None,
+        bell=settings.bell,
         is_of_list=is_of_list,
     )
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
     leaving = connection.run(app.run_async)
+    card = app.end_card(is_asked=leaving is Leaving.RUN_ENDS)
+    if card is not None and leaving is not Leaving.TO_RUNS and not is_served(environment):
+        print("\n".join(card.lines(shutil.get_terminal_size().columns)))
     start_console_log(settings, logging.StreamHandler())
     if end_run is not None and leaving is Leaving.RUN_ENDS:
         end_run()
@@ -121,8 +130,8 @@ def _show(
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
     """Serve the screens to browsers, and print the URL, which every visitor needs. Raises TfscaleError."""
-    if settings.headless or settings.once:
-        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    if not settings.has_screen or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless, --plain and --once")
     try:
         from tfscale.console.tui.serve import serve
     except ModuleNotFoundError as error:

@@ -14,9 +14,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from tfscale.console.tui.watched_run import WatchedRun
 from tfscale.console.tui.widgets.appearance.theme import PALETTES, Appearance, theme
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
 from tfscale.console.tui.widgets.panes.headline_pane import headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.local.local_agents import LocalAgent
 from tfscale.core.text import duration, plural
 

@@ -12,6 +12,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -26,6 +27,8 @@ _POLICY = (
     "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
 )
 """Content security policy: the page loads nothing from other servers, and no other page may embed it."""
+_PAGE = Path(__file__).with_name("page")
+"""Folder of the page: Textual's own loads a font from another server, and leaves keys to the rest of the page."""
 _MOST_CELLS = 1000
 """Most columns and rows of a page: a screen of more is no browser's, and each cell takes memory."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,7 +39,7 @@ class ConsoleServer(Server):
 
     def __init__(self, arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
         command = shlex.join([sys.executable, "-m", "tfscale.console.cli", *arguments])
-        super().__init__(command, address.host, address.port, title="tfscale")
+        super().__init__(command, address.host, address.port, title="tfscale", templates_path=_PAGE)
         self._address = address
         self._tell = tell
         self._token, self._cookie = secrets.token_urlsafe(), secrets.token_urlsafe()

@@ -149,8 +149,10 @@ def order_request(to: TaskIdentity, name: str, argument: str) -> agent_pb2.Order
     return agent_pb2.OrderRequest(to=_to(to), name=name, argument=argument)
 
 
-def log_request(to: TaskIdentity, tail: int) -> agent_pb2.FollowLogRequest:
-    return agent_pb2.FollowLogRequest(tail=tail, follow=True, to=_to(to))
+def log_request(
+    to: TaskIdentity, tail: int, *, follows: bool = False, of_orders: bool = False
+) -> agent_pb2.FollowLogRequest:
+    return agent_pb2.FollowLogRequest(tail=tail, follow=follows, orders=of_orders, to=_to(to))
 
 
 def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:

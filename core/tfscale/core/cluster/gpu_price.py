@@ -33,9 +33,9 @@ def gpu_hours(gpus: int, seconds: float) -> float:
     return gpus * seconds / 3600
 
 
-def hours_text(hours: float, digits: int = 3) -> str:
-    """Return GPU-hours with `digits` digits, or all digits of the whole part: `0.933 GPU-h`, `1,230 GPU-h`."""
-    return f"{hours:,.0f} GPU-h" if hours >= 10**digits - 0.5 else f"{hours:.{digits}g} GPU-h"
+def hours_text(hours: float) -> str:
+    """Return GPU-hours with two digits, or all digits of the whole part: `0.93 GPU-h`, `12 GPU-h`, `1,230 GPU-h`."""
+    return f"{hours:,.0f} GPU-h" if hours >= 99.5 else f"{hours:.2g} GPU-h"
 
 
 def parse_gpu_price(table: Mapping[str, Any]) -> GpuPrice:

@@ -29,7 +29,7 @@ _AFTER_A_PEER = frozenset({PEER, EXCEPTION, LAST_WORDS, *OF_NETWORK})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """End of one task's process, neither well nor on request; or a start that a command announced, and never came."""
+    """End of one task's process, neither well nor on request; or a start of which nothing was heard."""
 
     task: str
     generation: int
@@ -39,7 +39,7 @@ class Failure:
     signal: int | None
     lost: bool = False
     unstarted: bool = False
-    """True where a command to this generation has not started the task."""
+    """True where the command to this generation has not started the task, or nothing is heard of its host."""
     log: tuple[str, ...] = ()
     clue: Clue | None = None
     """Line at the end of the task's log that explains the failure; None without such a line."""
@@ -74,7 +74,7 @@ class Failure:
     @property
     def how(self) -> str:
         if self.unstarted:
-            return f"was not started by the command to generation {self.generation}"
+            return f"did not join generation {self.generation}"
         return "was lost with its shim" if self.lost else exit_phrase(Exit(self.code, self.signal, self.at))
 
 

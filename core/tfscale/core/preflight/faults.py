@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.cluster.placement.electorate import electorate_of
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.strategy import ASYNCHRONOUS, SYNCHRONOUS, family_of, find_strategy
@@ -57,12 +56,10 @@ def _runs(checkup: Checkup) -> Iterator[Fault]:
 
 
 def _hosts_too_few(checkup: Checkup) -> Iterator[Fault]:
-    """Return the two hosts that can never agree without each other, where the cluster file has agents move tasks."""
+    """Return the two hosts that can never agree without each other, where the cluster file lets tasks move."""
     spec = checkup.spec
-    if spec.recovery is not None and may_move(spec) and len(voters := electorate_of(spec).voters) == 2:
-        hosts = listing([parse_address(voter).host for voter in voters])
-        what = f"of two hosts ({hosts}) neither moves a task by itself, because it may be the one that is cut off"
-        yield Fault("agent", tuple(spec.tasks), f"{what}: add a host, as one in [spares]")
+    if may_move(spec) and (why := electorate_of(spec).why_neither_alone):
+        yield Fault("agent", tuple(spec.tasks), why)
 
 
 def _roles(checkup: Checkup) -> Iterator[Fault]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from tfscale.core.records.schema import Time
 from tfscale.core.text_enum import TextEnum
 
+IMPORTING = "is importing TensorFlow"
+"""Last words of a LOADED probe's message while the import lasts."""
+
 
 class ProbeState(TextEnum):
     """State of the probe inside the training process."""
@@ -99,6 +102,11 @@ class ProbeStatus:
     False where they are TensorFlow's own ops, since that library could not be built or loaded: the same phases, for
     more of the step's time. None as long as no graph has stamps.
     """
+
+    @property
+    def is_importing(self) -> bool:
+        """True while the program imports TensorFlow, as its agent sees it."""
+        return self.state is ProbeState.LOADED and self.message.endswith(IMPORTING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.schema import SCHEMA_VERSION
 from tfscale.core.records.step_batch import StepBatch
@@ -35,7 +34,7 @@ class SchemaError(TfscaleError):
 def frame_to_json(task: str, frame: Frame) -> Json:
     """Return the line of one frame: `at` becomes `time`; the task's name and the schema's version are added."""
     document = encode(frame)
-    return {"type": "frame", "schema": SCHEMA_VERSION, "task": task, "time": document.pop("at"), **document}
+    return {"type": "frame", "schema": SCHEMA_VERSION, "time": document.pop("at"), "task": task, **document}
 
 
 def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
@@ -51,11 +50,6 @@ def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
     except ValueError as error:
         raise SchemaError(f"not a frame: {error}") from None
     return str(document["task"]), frame
-
-
-def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
-    """Return the line of one diagnosis."""
-    return {"type": "diagnosis", "schema": SCHEMA_VERSION, **encode(diagnosis)}
 
 
 def encode(record: Any) -> Any:

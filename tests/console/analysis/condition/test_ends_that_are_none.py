@@ -6,7 +6,7 @@ from dataclasses import replace
 import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
-from tfscale.console.engine.event_text import end_text
+from tfscale.console.engine.timeline.event_text import end_text
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.cluster.task import Role, Task

@@ -16,7 +16,7 @@ from tfscale.console.analysis.network.uneven_servers import ServerExchange
 from tfscale.console.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.saturation import Limit, SaturationWatch, limits
-from tfscale.console.engine.event_text import end_text
+from tfscale.console.engine.timeline.event_text import end_text
 from tfscale.console.sources.simulation.step_phases import Slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.file.cluster_file import parse_cluster

@@ -13,7 +13,7 @@ from tfscale.console.analysis.finding_kinds import first_step
 from tfscale.console.analysis.steps.aligned_steps import AlignedSteps
 from tfscale.console.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.console.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, lost_time
-from tfscale.console.engine.event_text import end_text
+from tfscale.console.engine.timeline.event_text import end_text
 
 Make = Callable[[int], Diagnostician]
 TRANSFER = 0.01

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from dataclasses import fields
 
 import fakes
@@ -13,7 +14,10 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulation.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulation.simulated_commands import SimulatedCommands
 from tfscale.console.sources.simulation.simulated_faults import Fault
+from tfscale.console.transport.channels import CommandError
 from tfscale.core.errors import UsageError
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
@@ -118,3 +122,28 @@ async def test_it_plays_at_the_pace_of_the_clock() -> None:
     assert 2 <= len(told.snapshots) <= 3 and told.snapshots[-1].up == 16
     frames_told = [event for event in told.events if isinstance(event, FrameArrived)]
     assert 32 <= len(frames_told) <= 48
+
+
+async def test_the_log_of_a_task_is_that_of_its_steps_and_ends() -> None:
+    cluster = SimulatedCluster(simulated_spec(2), (Fault.parse("worker:1=kill@12s-20s"),), 10.0, 0)
+    commands, (first, second) = SimulatedCommands(cluster), simulated_spec(2).tasks
+    for event in cluster.arrivals(fakes.NOW):
+        if event.at > fakes.NOW + 18:
+            break
+    told = await anext(commands.follow_log(first, 100))
+    assert told[:2] == ("--- tfscale: generation 1, attempt 1: python train.py", "Epoch 1/10, 1000 steps")
+    assert [line.partition(" - loss: ")[0] for line in told[2:4]] == ["50/1000", "100/1000"]
+    assert told[-2].startswith("UnavailableError") and told[-1] == "--- tfscale: exited 1"
+    assert (await anext(commands.follow_log(second, 1))) == ("--- tfscale: was killed by SIGKILL",)
+    with pytest.raises(CommandError, match="has ended"):
+        await commands.stack(second)
+
+
+async def test_the_main_thread_stands_where_the_fault_holds_it() -> None:
+    faults = tuple(map(Fault.parse, ("worker:1=hang@0s", "worker:2=60ms,input")))
+    cluster = SimulatedCluster(simulated_spec(3), faults, 10.0, 0)
+    for _ in zip(range(20), cluster.arrivals(time.time()), strict=False):
+        pass
+    commands = SimulatedCommands(cluster)
+    stacks = [(await commands.stack(task)).text.splitlines()[1] for task in simulated_spec(3).tasks]
+    assert ["quick_execute" in stacks[0], " in wait" in stacks[1], "_next_internal" in stacks[2]] == [True] * 3

@@ -1,13 +1,16 @@
 """Questions to an operator before a command is sent."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import fakes
-from tfscale.console.engine.events import FrameArrived
+import pytest
+from tfscale.console.engine.checkpoint_age import Untrained, untrained_since
+from tfscale.console.engine.events import FrameArrived, SecondPassed
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, wording
 from tfscale.console.tui.dialogs.task_orders import Orders
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.access.orders import ORDERS
@@ -60,10 +63,49 @@ def restart_of_one(probe: ProbeStatus | None) -> tuple[list[str], str]:
 
 def test_a_worker_restarts_alone_once_it_is_known_that_no_strategy_joins_it() -> None:
     touched, asked = restart_of_one(ProbeStatus(ProbeState.MEASURING, replicas=1, local_replicas=1))
-    assert touched == ["worker:1"] and "You chose" not in asked
+    assert touched == ["worker:1"] and "You selected" not in asked
     touched, asked = restart_of_one(None)
     assert touched == ["worker:0", "worker:1"]
-    assert "You chose worker:1; no strategy is known, and they may train in step, so they go together." in asked
+    assert "You selected worker:1; no strategy is known, all may train in lock step." in asked
+
+
+def test_a_question_names_the_price_in_steps_and_time() -> None:
+    asked = partial(Question, strategy="MultiWorkerMirroredStrategy", generation=1, checkpoint_age=59.0)
+    workers = tuple(map(fakes.worker, range(64)))
+    question = asked("restart", workers[50:51], workers, untrained=Untrained(440, 57.0, 4210), total=64)
+    assert wording(question, Appearance()).plain.splitlines() == [
+        "Restart all 64 workers?",
+        "",
+        "You selected worker:50; all train in lock step.",
+        "Last checkpoint 59 s ago (step 4,210): about 440 steps, 57 s, are repeated.",
+    ]
+    still = asked("restart", workers[:1], workers[:1], untrained=Untrained(0, 0.0, 4210), total=64)
+    assert wording(still, Appearance()).plain.endswith("Last checkpoint 59 s ago: nothing was trained since.")
+    some = asked("stop", workers[:5], workers[:5], total=64)
+    assert wording(some, Appearance()).plain.splitlines() == [
+        "Stop 5 of 64 tasks?",
+        "",
+        "Last checkpoint 59 s ago: what was trained since is lost.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("age", "later", "steps", "step"),
+    [(2.0, 1.0, 3, 4), (10.0, 30.0, 0, 7), (300.0, 1.0, 4500, None), (None, 1.0, None, None)],
+)
+def test_untrained_steps_are_counted_or_follow_from_the_rate(
+    age: float | None, later: float, steps: int | None, step: int | None
+) -> None:
+    spec = fakes.spec(2)
+    findings = fakes.healthy_findings(spec)
+    subjects = {name: replace(each, global_step=7) for name, each in findings.subjects.items()}
+    findings = replace(findings, steps_per_second=15.0, subjects=subjects)
+    state = ClusterState(spec, fakes.FakeAnalysis(findings))
+    for event in fakes.healthy_events(spec):
+        state.fold(event)
+    state.fold(SecondPassed(fakes.NOW + later))
+    found = untrained_since(state.snapshot(fakes.NOW + later), tuple(spec.tasks), age)
+    assert (found.steps, found.step) == (steps, step) if found else steps is None
 
 
 async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_host() -> None:
@@ -79,7 +121,7 @@ async def test_a_restart_without_a_host_concerns_all_that_train_and_names_the_ho
     orders.ask(ORDERS["restart_without"], (Task.parse("worker:1"),), state.snapshot(fakes.NOW), Appearance())
     question, answered = shown[0]
     assert (question.touched, question.without) == (TASKS, "127.0.0.1")
-    assert "Restart 4 tasks without 127.0.0.1?" in wording(question, Appearance()).plain
+    assert "Restart all 4 tasks without 127.0.0.1?" in wording(question, Appearance()).plain
     answered(False)
     assert steps == []
     answered(True)

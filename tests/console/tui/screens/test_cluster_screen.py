@@ -19,9 +19,9 @@ from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from tfscale.core.records.training import Training
 from waiting import settled, until
@@ -43,18 +43,56 @@ def status(app: ConsoleApp) -> str:
     return app.cluster.legend.status
 
 
-async def test_s_sorts_by_who_needs_a_look_first_then_by_every_column() -> None:
+async def test_s_offers_who_needs_a_look_first_then_every_column() -> None:
     app = build()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        seen = []
-        for _ in range(7):
-            await pilot.press("s")
+        seen = [""]
+        while seen[-1] != "flag":
+            await pilot.press("s", "enter")
             seen.append(app.cluster.table.order.sort)
-        assert seen[:2] == ["flag", "lag"] and "step" in seen and "device" in seen and seen[-1] == "task"
-        await pilot.press("s")
+        assert seen[1:3] == ["lag", "task"] and "step" in seen and "time" in seen
         assert "worker:1 " in rows(app)[0] and app.cluster.table.cursor == fakes.worker(1)
-        assert "flag↓" in app.cluster.table.render_line(0).text
+        await pilot.press("s", "enter")
+        assert status(app) == "sorted by lag"
+
+
+async def test_the_culprit_is_first_and_the_cursor_is_on_it_until_it_is_moved() -> None:
+    app = build(40)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        table, snapshot = app.cluster.table, app.cluster.snapshot
+        assert "worker:1 " in rows(app)[0] and "worker:0 " in rows(app)[1] and "worker:2 " in rows(app)[2]
+        assert snapshot is not None and table.cursor == fakes.worker(1)
+        app.cluster.snapshot = replace(
+            snapshot,
+            findings=fakes.healthy_findings(fakes.spec(40)),
+            tasks=tuple(replace(view, diagnoses=()) for view in snapshot.tasks),
+        )
+        assert "worker:0 " in rows(app)[0] and table.cursor == fakes.worker(0)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15)])
+async def test_the_cursor_stays_in_view_wherever_its_row_goes(size: tuple[int, int]) -> None:
+    app = build(64)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        table, snapshot = app.cluster.table, app.cluster.snapshot
+        assert snapshot is not None
+        await pilot.press("s", "enter")
+        for task in (fakes.worker(1), fakes.worker(63)):
+            table.go_to(task)
+            for lag in (None, 9.0, 1e-6):
+                app.cluster.snapshot = replace(
+                    snapshot,
+                    tasks=tuple(
+                        replace(view, summary=replace(view.summary, lag=lag)) if view.task == task else view
+                        for view in snapshot.tasks
+                    ),
+                )
+                await pilot.pause()
+                assert table.cursor == task
+                assert any(f"{task} " in row for row in rows(app)), (task, lag)
 
 
 async def test_i_turns_the_order_around() -> None:
@@ -62,9 +100,9 @@ async def test_i_turns_the_order_around() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await pilot.press("i")
+        assert "worker:1 " in rows(app)[11] and "flag↑" in app.cluster.table.render_line(0).text
+        await pilot.press("i", "s", "enter", "s", "enter", "i")
         assert "worker:11" in rows(app)[0] and "task↑" in app.cluster.table.render_line(0).text
-        await pilot.press("i")
-        assert "worker:0" in rows(app)[0]
 
 
 async def test_a_click_on_a_heading_sorts_and_another_turns_it_around() -> None:
@@ -72,9 +110,9 @@ async def test_a_click_on_a_heading_sorts_and_another_turns_it_around() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         heading = app.cluster.table.render_line(0).text
-        await pilot.click(app.cluster.table, offset=(heading.index("flag"), 0))
-        assert app.cluster.table.order.sort == "flag" and "worker:1 " in rows(app)[0]
-        await pilot.click(app.cluster.table, offset=(heading.index("flag"), 0))
+        await pilot.click(app.cluster.table, offset=(heading.index("task"), 0))
+        assert app.cluster.table.order.sort == "task" and "worker:0 " in rows(app)[0]
+        await pilot.click(app.cluster.table, offset=(heading.index("task"), 0))
         assert app.cluster.table.order.is_reversed
 
 
@@ -114,10 +152,10 @@ async def test_o_groups_by_host_and_by_role_and_groups_close() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await pilot.press("o")
-        assert status(app) == "by host" and "▾ node-00" in rows(app)[0] and "  worker:0" in rows(app)[1]
+        assert status(app) == "by host" and "▾ node-01" in rows(app)[0] and "  worker:1" in rows(app)[1]
         await pilot.press("o")
         assert status(app) == "by role" and "▾ worker" in rows(app)[0] and "3/3 up" in rows(app)[0]
-        assert "straggler ×2.1" in rows(app)[0]
+        assert "▲ 2.1x compute" in rows(app)[0]
         await pilot.press("enter")
         assert "▸ worker" in rows(app)[0] and "worker:0" not in "".join(rows(app))
         await pilot.press("right")
@@ -127,7 +165,7 @@ async def test_o_groups_by_host_and_by_role_and_groups_close() -> None:
         await pilot.press("left")
         assert "▸ worker" in rows(app)[0]
         await pilot.press("o")
-        assert status(app) == "" and "worker:0" in rows(app)[0]
+        assert status(app) == "" and "worker:1" in rows(app)[0]
 
 
 async def test_moving_keys_move_by_a_row_a_page_and_to_the_ends() -> None:
@@ -140,7 +178,7 @@ async def test_moving_keys_move_by_a_row_a_page_and_to_the_ends() -> None:
             assert table.cursor is not None
             return table.cursor.index
 
-        await pilot.press("j", "down", "k", "up", "j")
+        await pilot.press("s", "enter", "s", "enter", "j", "down", "k", "up", "j")
         assert at() == 1
         await pilot.press("pagedown")
         assert at() == 1 + table.size.height - 2
@@ -163,13 +201,13 @@ async def test_only_rows_in_view_are_drawn_and_a_key_draws_two(monkeypatch: pyte
         await pilot.press("p")
         await until(lambda: table._until >= table.size.height, pilot.pause)
         drawn: list[object] = []
-        draw = table._row
+        draw = table._drawing.row
 
         def counted(*args: Any, **options: Any) -> Any:
             drawn.append(args[0])
             return draw(*args, **options)
 
-        monkeypatch.setattr(table, "_row", counted)
+        monkeypatch.setattr(table._drawing, "row", counted)
         await pilot.press("j")
         await pilot.pause()
         assert len(drawn) == 2
@@ -206,15 +244,15 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         assert "gen" not in app.cluster.table.chosen_columns
         await pilot.press(*["j"] * (names.index("heat") - names.index("gen")), "space", "escape")
         assert app.screen is app.cluster and "heat" in app.cluster.table.columns
-        await pilot.press("s", "t")
+        await pilot.press("i", "t")
     kept = ViewFile.at(path).view
     assert kept.columns is not None and "heat" in kept.columns and "gen" not in kept.columns
-    assert (kept.sort, kept.theme) == ("flag", "tfscale-light")
+    assert (kept.sort, kept.is_reversed, kept.theme) == ("flag", True, "tfscale-light")
     again = build(view_file=ViewFile.at(path))
     async with again.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert again.theme == "tfscale-light" and "worker:1 " in rows(again)[0]
-        assert "90 °C" in rows(again)[0]
+        assert again.theme == "tfscale-light" and "worker:1 " in rows(again)[11]
+        assert "90 °C" in rows(again)[11]
         await pilot.press("c", "d", "c")
         assert again.cluster.table.chosen_columns == USUAL
     assert ViewFile.at(path).view.columns is None
@@ -239,7 +277,7 @@ async def test_the_norm_of_the_gradients_is_a_column_that_c_offers() -> None:
         assert chosen.split()[1:3] == ["◆", "grad_norm"]
         await pilot.press("escape")
         assert app.cluster.table.columns[-2:] == ("grad_norm", "flag")
-        assert "1.25" in rows(app)[0] and "2.25" in rows(app)[1]
+        assert "2.25" in rows(app)[0] and "1.25" in rows(app)[1]
 
 
 async def test_a_mouse_picks_columns_too() -> None:
@@ -255,16 +293,16 @@ async def test_a_view_of_a_column_that_is_gone_is_the_usual_one() -> None:
     app = build(view_file=ViewFile(view=View(sort="shoe size", group="colour", measure="charm", theme="plaid")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert app.cluster.table.order.sort == "task" and "worker:0" in rows(app)[0]
+        assert app.cluster.table.order.sort == "flag" and "worker:1" in rows(app)[0]
 
 
 async def test_what_cannot_be_remembered_is_said() -> None:
     app = build(view_file=ViewFile(Path("/proc/nowhere/console.json")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press("s")
+        await pilot.press("s", "enter")
         await pilot.pause()
-        assert app.cluster.table.order.sort == "flag"
+        assert app.cluster.table.order.sort == "lag"
         assert any("could not be saved" in notification.message for notification in app._notifications)
 
 
@@ -272,7 +310,7 @@ async def test_h_opens_the_heat_map_where_every_key_works() -> None:
     app = build(40)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press("j", "h")
+        await pilot.press("h")
         screen = app.screen
         assert isinstance(screen, HeatScreen)
         heat = screen.map

@@ -17,6 +17,8 @@ from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands
 from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from waiting import until
 
 
@@ -48,9 +50,23 @@ async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
         await until(lambda: app.cluster.snapshot.at == before + 1, pilot.pause)
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(lambda: app.cluster.snapshot.at == before - 1, pilot.pause)
-        assert app.cluster.title_line.note.endswith("% paused")
+        assert app.cluster.title_line.note.endswith("%")
+        assert [tag.word for tag in app.cluster.title_line.tags] == ["REPLAY", "PAUSED"]
         await pilot.press("R")
         assert not recordings(Path())
+
+
+@pytest.mark.parametrize(("key", "place"), [("e", "title"), ("v", "title"), ("enter", "key bar")])
+async def test_position_and_keys_of_a_replay_are_on_every_page(path: Path, key: str, place: str) -> None:
+    app, _ = replay(path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(lambda: app.cluster.snapshot is not None, pilot.pause)
+        await pilot.press("p", key)
+        await until(lambda: app.screen is not app.cluster and app.screen.query_one(KeyBar).first, pilot.pause)
+        first = app.screen.query_one(KeyBar).first
+        assert ("n N", "events") in first and ("p", "play") in first
+        said = app.screen.query_one(Title).note if place == "title" else first[0][1]
+        assert said.endswith("%") and (said.startswith("20") or place != "title")
 
 
 async def test_enter_on_an_event_goes_to_its_moment(tmp_path: Path) -> None:
@@ -94,11 +110,11 @@ async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeyp
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         await pilot.press("R")
-        assert "recording" in app.cluster.title_line.note
+        assert " REC " in str(app.cluster.title_line.render())
         source.tick()
         await pilot.pause(0.1)
         await pilot.press("R")
-        assert app.cluster.title_line.note == ""
+        assert app.cluster.title_line.tags == ()
     events = list(Recording(next(iter(recordings(tmp_path)))).events())
     assert SecondPassed(fakes.NOW + 1) in events
     assert sum(isinstance(event, AgentDescribed) for event in events) == 2

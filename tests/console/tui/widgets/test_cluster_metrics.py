@@ -30,6 +30,13 @@ def test_goodput_is_the_productive_share_of_all_time() -> None:
     assert goodput(Findings(spent={"productive": 0.0, "start": 30.0})) is None
 
 
+def test_goodput_is_told_once_more_than_the_start_decides_it() -> None:
+    assert goodput(Findings(spent={"productive": 20.0, "stragglers": 9.0})) is None
+    assert goodput(Findings(spent={"productive": 40.0, "start": 20.0, "compile": 25.0})) is None
+    assert goodput(Findings(spent={"productive": 45.0, "start": 20.0, "compile": 25.0})) == 0.5
+    assert goodput(Findings(spent={"productive": 60.0, "start": 540.0})) == 0.1
+
+
 def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:
     cluster = fakes.spec(2)
     silent, told = (fakes.task_view(cluster, fakes.worker(index)) for index in range(2))

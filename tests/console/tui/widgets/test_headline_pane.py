@@ -8,7 +8,7 @@ import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
-from tfscale.console.engine.events import Event, LinkState, SecondPassed
+from tfscale.console.engine.events import Event, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Link, Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
@@ -169,3 +169,11 @@ def test_agents_of_another_cluster_are_told_in_a_short_line() -> None:
     reasons = "this is worker:0 of run theirs or this is worker:1 of run theirs (and 62 more)"
     assert headline(snapshot) == ("warning", f"Each agent refuses: {reasons}")
     assert not any("agent run" in line.plain for line in headline_lines(snapshot, Appearance(), 120))
+
+
+def test_agents_that_are_only_being_connected_to_are_no_warning() -> None:
+    cluster = fakes.spec(2)
+    state = ClusterState(cluster, Diagnostician(cluster))
+    assert headline(state.snapshot(BEGIN)) == ("info", "connecting to 2 agents")
+    state.fold(LinkChanged(BEGIN + 1, fakes.worker(0), LinkState.DOWN, "connection refused"))
+    assert headline(state.snapshot(BEGIN + 1)) == ("warning", "No agent answers: connection refused")

@@ -32,8 +32,8 @@ def after(seconds: int, fault: str) -> Snapshot:
     [
         ("worker:1=stop@10s", 15, "stopped (T)", "waited for: stopped by a signal", "warning"),
         ("worker:1=stop@10s", 25, "stopped (T)", "stuck: stopped by a signal", "critical"),
-        ("worker:1=hang@10s", 15, "running", "waited for: idle", "warning"),
-        ("worker:1=hang@10s", 75, "running", "stuck: idle", "critical"),
+        ("worker:1=hang@10s", 15, "△ running", "waited for: idle", "warning"),
+        ("worker:1=hang@10s", 75, "△ running", "stuck: idle", "critical"),
     ],
 )
 def test_the_row_of_the_task_that_is_waited_for_is_flagged(
@@ -44,6 +44,7 @@ def test_the_row_of_the_task_that_is_waited_for_is_flagged(
     assert state in state_text(views["worker:1"], GLYPHS)[0]
     assert flag_text(views["worker:1"], snapshot.at, GLYPHS) == (f"{Appearance().sign(severity)} {flag}", severity)
     assert flag_text(views["worker:0"], snapshot.at, GLYPHS)[0] == ""
+    assert state_text(views["worker:0"], GLYPHS) == ("○ waiting", "info")
 
 
 @pytest.mark.parametrize("fault", ["worker:1=1.4x@5s", "worker:1=40ms,input@5s", "worker:1=20ms,host@5s"])
@@ -52,7 +53,7 @@ def test_the_flag_of_a_straggler_has_the_number_of_its_sentence(fault: str) -> N
     (view,) = [view for view in snapshot.tasks if view.diagnoses]
     number = re.search(r"\(([\d.,]+)x\)", snapshot.findings.headline)
     flag = flag_text(view, snapshot.at, GLYPHS)[0]
-    assert number is not None and f" {GLYPHS.times}{number[1]} " in flag, (flag, snapshot.findings.headline)
+    assert number is not None and f" {number[1]}x " in flag, (flag, snapshot.findings.headline)
 
 
 def test_the_figures_of_a_cluster_that_stands_still_are_zero_or_gone() -> None:

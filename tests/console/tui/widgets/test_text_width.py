@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rich.text import Text
-from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
+from tfscale.console.tui.widgets.appearance.text_width import fit, wrap_hanging
 
 SAID = "08:00:26  ▲ worker:1 has been slow for 6.0 s (since 08:00:20): compute takes 108 ms, the others' 77 ms"
 
@@ -28,3 +28,10 @@ def test_facts_stay_whole_and_keep_their_colours() -> None:
     first, second = wrap_hanging(text, 52, 11)
     assert first.plain == "gpu 0      35.4 GB of 42.9 GB   1410 of 1410 MHz" and second.plain.endswith("400 W   61 °C")
     assert [span.style for span in second.spans] == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(14, "▲ 1.4x compute"), (13, "▲ 1.4x compu…"), (8, "▲ 1.4x… "), (3, "▲ …")]
+)
+def test_a_text_is_never_cut_without_a_mark(width: int, shown: str) -> None:
+    assert fit("▲ 1.4x compute", width, right=False) == shown.ljust(width)

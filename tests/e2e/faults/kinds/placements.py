@@ -36,6 +36,11 @@ _LOST = 10
 """Most steps that a restart costs: as many as a checkpoint's period."""
 _LOOKS = 60
 """Seconds for a gang to grow: its lead's agent looks every 10 s, three times, and the restart follows."""
+_CALM = 10
+"""Seconds in which a failure would be reported twice."""
+_MENDED = 35
+"""Seconds until a command is finished that a host left halfway: `replace_after`, and 20 s in which an agent is silent,
+and as long as the move takes."""
 
 
 def _hosts(spares: int, *more: str, policy: str = "OnFailure") -> Setup:
@@ -113,6 +118,22 @@ def _ordered(trial: Trial) -> str:
     if not answer.startswith("DONE"):
         raise Unexpected(f"the restart answered {answer!r}")
     return answer
+
+
+def _stopped_at_the_console(trial: Trial) -> str:
+    """End the host of the lead, have a console stop all tasks, and bring the host back."""
+    _end_host(trial, LEAD)
+    words = ["stop", PEER, "--yes", "--cluster", trial.file]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfscale.console.cli", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    last = done.stderr.splitlines()[-1]
+    if done.returncode != 1 or "whether worker:0 runs is not known" not in last:
+        raise Unexpected(f"the console left with {done.returncode}, and said {done.stderr[-300:]!r}")
+    trial.start_agent(LEAD)
+    trial.until(lambda: "stop to generation 2: done" in trial.said(PEER), 30, "the end of the stop")
+    time.sleep(_CALM)
+    return last.partition("stop failed: ")[2]
 
 
 def _ordered_at_the_console(trial: Trial) -> str:
@@ -331,6 +352,17 @@ FAULTS = (
         _hosts(1, policy="Never"),
     ),
     Fault(
+        "stop, the lead's host gone",
+        "the host of worker:0, the lead, is gone; a stop is ordered at a console, and then the host is back",
+        Expectation(
+            "the others are stopped, whose agent is dead is told, and nothing is started when it is back",
+            {LEAD: "^lost", PEER: "^exited", LAST: "^exited"},
+            ended=ALL,
+        ),
+        _stopped_at_the_console,
+        SPARED,
+    ),
+    Fault(
         "without an unknown host",
         "a restart without a host that the cluster does not have is ordered",
         replace(UNTOUCHED, words="it is refused, and nothing is stopped"),
@@ -378,7 +410,7 @@ FAULTS = (
             f"{whose} host gone in a restart",
             f"the host of {task} is gone for good in a restart that somebody ordered, while all tasks end; there "
             "is a spare",
-            _moved(f"restarted by itself, {task} on the spare"),
+            _moved(f"restarted by itself, {task} on the spare", within=_MENDED),
             _gone_in_restart(task),
             ENDING_LATE,
         )

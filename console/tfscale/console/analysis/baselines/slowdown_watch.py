@@ -320,7 +320,7 @@ def _describe(
         "cause": _CAUSES.get(part, "unknown"),
     }
     if changed:
-        evidence["changed"] = "; ".join(changed)
+        evidence["changed"] = tuple(changed)
     if reference.has_other_work:
         is_sure = reference.baseline.facts.work != identity.facts.work
         sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(changed)}."

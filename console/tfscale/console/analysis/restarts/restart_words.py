@@ -147,7 +147,7 @@ def _evidence(restart: MeasuredRestart, change: Change | None) -> Evidence:
         "rate": restart.after.per_second,
         "restarts": restart.count,
         "tasks": restart.tasks,
-        "changed": "; ".join(restart.changed) or None,
+        "changed": tuple(restart.changed) or None,
         "reason": restart.reason or None,
         "restarted_for": restart.restarted_for or None,
     }

@@ -39,7 +39,7 @@ def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosi
         return diagnosis
     hours = gpu_hours(gpus, _HOUR * loss)
     money = f" or {price.money(hours)}" if price else ""
-    sentence = f"{diagnosis.sentence.removesuffix('.')} ({hours_text(hours, 2)}{money} an hour)."
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({hours_text(hours)}{money} an hour)."
     cost: list[float | str] = [hours]
     if price:
         cost += [price.per_hour * hours, price.currency]

@@ -269,7 +269,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
             "followers": tuple(failure.task for failure in followers) or None,
             "reason": first.clue.kind if first.clue else None,
             "line": first.clue.line if first.clue else None,
-            "log": "\n".join(first.log) or None,
+            "log": tuple(first.log) or None,
         },
     )
 

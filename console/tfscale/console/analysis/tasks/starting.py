@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tfscale.console.analysis.condition.start_stages import Stage, Start, stage_of
 from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.console.analysis.tasks.not_started import is_starting, joined
 from tfscale.core.cluster.task import Role
-from tfscale.core.records.probe_status import ActivityKind, ProbeState
 from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.text import clock, elapsed, listing
 
-_ORDERED, _BEGUN, _UNHEARD, _BEFORE, _IMPORTING, _PREPARING, _RESTORING, _EVALUATING, _BUILDING, _MEETING = range(10)
-"""Stages of a start, the earliest first."""
-_JUST = 10.0
-"""Seconds from its start for which a process has just begun, as long as its agent has found no more: with less a start
-would be said not to report, with more one that does not would be told late."""
-_FOUND = {ProbeState.EXPECTED: _BEFORE, ProbeState.LOADED: _IMPORTING}
-_ACTIVITIES = {
-    ActivityKind.CHECKPOINT: _RESTORING,
-    ActivityKind.EVALUATION: _EVALUATING,
-    ActivityKind.COMPILE: _BUILDING,
-}
 _WORDS = {
-    _ORDERED: ("is being started", "are being started"),
-    _BEGUN: ("has just begun", "have just begun"),
-    _UNHEARD: ("runs, and has not reported so far", "run, and have not reported so far"),
-    _BEFORE: ("runs, and has not imported TensorFlow so far", "run, and have not imported TensorFlow so far"),
-    _IMPORTING: ("imports TensorFlow, or prepares its training", "import TensorFlow, or prepare their training"),
-    _PREPARING: ("prepares its training", "prepare their training"),
-    _RESTORING: ("reads or writes a checkpoint", "read or write checkpoints"),
-    _EVALUATING: ("evaluates", "evaluate"),
-    _BUILDING: ("builds its graph (a function is traced)", "build their graphs (a function is traced)"),
-    _MEETING: ("is in the first all-reduce", "are in the first all-reduce"),
+    Stage.ORDERED: ("is being started", "are being started"),
+    Stage.BEGUN: ("has just begun", "have just begun"),
+    Stage.UNHEARD: ("runs, and has not reported so far", "run, and have not reported so far"),
+    Stage.BEFORE: ("runs, and has not imported TensorFlow so far", "run, and have not imported TensorFlow so far"),
+    Stage.IMPORTING: ("imports TensorFlow", "import TensorFlow"),
+    Stage.PREPARING: ("prepares its training", "prepare their training"),
+    Stage.RESTORING: ("reads or writes a checkpoint", "read or write checkpoints"),
+    Stage.EVALUATING: ("evaluates", "evaluate"),
+    Stage.BUILDING: ("builds its graph, tracing a function", "build their graphs, tracing functions"),
+    Stage.MEETING: ("is in the first all-reduce", "are in the first all-reduce"),
 }
+_TOLD = 2.0
+"""Seconds in a stage from which on they are told: a frame comes each second, and stages of a second would flicker."""
+_UNTIMED = (Stage.ORDERED, Stage.BEGUN, Stage.UNHEARD, Stage.BEFORE)
+"""Stages that have lasted for as long as the start itself."""
 
 
-def starting(tasks: Sequence[ObservedTask]) -> str | None:
-    """Return what a cluster without a step does: its slowest tasks, and why it was restarted.
+def starting(tasks: Sequence[ObservedTask], starts: Mapping[str, Start]) -> str | None:
+    """Return what a cluster without a step does: its slowest tasks, for how long, and why it was restarted.
 
-    None where a task that trains is missing, and is not about to come.
+    None where a task that trains is missing, and is not about to come. `starts` has their stages so far, by name.
     """
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     training = [task for task in needed if task.meets]
     if not training or not all(_is_on_its_way(task) for task in needed):
         return None
-    stages = {task.name: _stage(task) for task in training}
+    stages = {task.name: stage_of(task) for task in training}
     first = min(stages.values())
     slowest = [name for name, stage in stages.items() if stage == first]
-    sentence = f"{_since(needed)}: {_at_stage(slowest, first)}"
-    if waiting := [name for name, stage in stages.items() if stage == _MEETING != first]:
+    sentence = f"{_since(needed)}: {_at_stage(slowest, first)}{_lasting([starts.get(name) for name in slowest], first)}"
+    if waiting := [name for name, stage in stages.items() if stage is Stage.MEETING is not first]:
         sentence += f"; {listing(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the first all-reduce"
     return sentence
 
@@ -61,15 +54,21 @@ def coming_up(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
 
 def how_they_come_up(coming: Sequence[ObservedTask]) -> str:
     """Return how far these tasks are, and why they were started again."""
-    first = min(map(_stage, coming))
-    slowest = [task for task in coming if _stage(task) == first]
+    first = min(map(stage_of, coming))
+    slowest = [task for task in coming if stage_of(task) is first]
     status = slowest[0].status
     why = f" ({status.reason})" if status is not None and _is_again(status) else ""
     return _at_stage([task.name for task in slowest], first) + why
 
 
-def _at_stage(names: Sequence[str], stage: int) -> str:
+def _at_stage(names: Sequence[str], stage: Stage) -> str:
     return f"{listing(names)} {_WORDS[stage][len(names) > 1]}"
+
+
+def _lasting(starts: Sequence[Start | None], stage: Stage) -> str:
+    """Return the seconds of the slowest tasks' stage; empty where unknown, few, or those of the whole start."""
+    seconds = max((start.lasting for start in starts if start is not None and start.stage is stage), default=0.0)
+    return f" ({elapsed(seconds)})" if seconds >= _TOLD and stage not in _UNTIMED else ""
 
 
 def _is_again(status: TaskStatus) -> bool:
@@ -80,17 +79,6 @@ def _is_again(status: TaskStatus) -> bool:
 def _is_on_its_way(task: ObservedTask) -> bool:
     is_ordered = task.up and task.state is TaskState.STARTING
     return is_ordered or joined(task) or is_starting(task) or (task.up and task.running and not task.meets)
-
-
-def _stage(task: ObservedTask) -> int:
-    if not task.running:
-        return _ORDERED
-    if not joined(task):
-        found = _FOUND.get(task.probe.state) if task.probe else None
-        return found or (_BEGUN if task.age < _JUST else _UNHEARD)
-    if task.activity in _ACTIVITIES:
-        return _ACTIVITIES[task.activity]
-    return _MEETING if task.is_inside else _PREPARING
 
 
 def _since(needed: Sequence[ObservedTask]) -> str:

@@ -1,6 +1,7 @@
 """Plots as inline SVG, without a script and without anything from the network.
 
-Colours are Okabe and Ito's, which colour-blind people can tell apart; every mark has an explaining title.
+Colours are Okabe and Ito's, which colour-blind people can tell apart; every mark has an explaining title. Phases have
+those of the screens on a light background.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from tfscale.core.text import duration
 Floats = NDArray[np.float64]
 
 COLOURS = {
-    "update": "#CC79A7",
-    "host": "#E69F00",
-    "input": "#009E73",
-    "compute": "#0072B2",
-    "transfer": "#D55E00",
-    "wait": "#999999",
+    "update": "#b5588c",
+    "host": "#e3d400",
+    "input": "#c87800",
+    "compute": "#009e73",
+    "transfer": "#0072b2",
+    "wait": "#d5d9de",
 }
 SEVERITY = {"info": "#56B4E9", "warning": "#E69F00", "serious": "#D55E00", "critical": "#B2182B"}
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")

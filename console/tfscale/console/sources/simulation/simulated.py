@@ -44,7 +44,7 @@ class SimulatedSource:
             if fault.task not in self._spec.tasks:
                 raise UsageError(f"--fault: there is no {fault.task} among {workers} simulated workers")
         self._clock = Clock()
-        self._cluster = SimulatedCluster(self._spec, tuple(faults), rate, seed)
+        self.cluster = SimulatedCluster(self._spec, tuple(faults), rate, seed)
 
     @property
     def spec(self) -> ClusterSpec:
@@ -59,7 +59,7 @@ class SimulatedSource:
             group.create_task(self._play(inbox))
 
     async def _play(self, inbox: Inbox) -> None:
-        for event in self._cluster.arrivals(self._clock()):
+        for event in self.cluster.arrivals(self._clock()):
             await sleep_until(event.at, self._clock)
             await inbox.room()
             inbox.put(event)

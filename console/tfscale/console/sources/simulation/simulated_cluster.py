@@ -15,6 +15,8 @@ import numpy as np
 from tfscale.console.analysis.steps.arrays import Floats
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources.simulation.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
+from tfscale.console.sources.simulation.simulated_log import SimulatedLog
+from tfscale.console.sources.simulation.simulated_stack import stack_of
 from tfscale.console.sources.simulation.simulated_steps import SimulatedSteps
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
@@ -57,17 +59,30 @@ class SimulatedCluster:
         self._steps = SimulatedSteps(len(spec.tasks), faults, rate, seed)
         # Agents know nothing of each other's seconds.
         self._phase = np.random.default_rng(seed).random(len(spec.tasks)).tolist()
+        self._begin: float | None = None
+        self._pids: dict[Task, int | None] = {}
+        self.logs = {task: SimulatedLog(_EPOCH) for task in spec.tasks}
 
     def arrivals(self, begin: float) -> Iterator[Event]:
         """Yield the events for ever, in the order of their times, which begin at `begin`, Unix seconds."""
-        cluster = self._spec.to_json()
+        cluster, self._begin = self._spec.to_json(), begin
         agents = [_Agent(self._spec, cluster, task, self._faults, self._steps, begin) for task in self._spec.tasks]
         agents.sort(key=lambda agent: self._phase[agent.task.index])
         second = 0
         while True:
             for agent in agents:
-                yield from agent.events(second + self._phase[agent.task.index])
+                for event in agent.events(second + self._phase[agent.task.index]):
+                    if isinstance(event, FrameArrived):
+                        self._pids[agent.task] = event.frame.status.pid
+                        self.logs[agent.task].note(event.frame)
+                    yield event
             second += 1
+
+    def stack(self, task: Task, now: float) -> tuple[int | None, str]:
+        """Return a task's process and its stacks at `now`, Unix seconds; None without a process, "" before it began."""
+        if self._begin is None:
+            return None, ""
+        return self._pids.get(task), stack_of(task, self._faults, now - self._begin)
 
 
 class _Agent:

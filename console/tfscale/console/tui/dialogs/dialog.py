@@ -14,6 +14,11 @@ from textual.widgets import Button, Static
 from textual.widgets.button import ButtonVariant
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 
+_TALL = 12
+"""Lines of a screen from which on a question has an empty line at its top."""
+_AROUND, _AROUND_LOW = 7, 4
+"""Lines of a question beside its text: its frame, its buttons, and the empty lines; of a low screen."""
+
 
 class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
     """Dialogue above the screen; its content lies in one container of the class `frame`."""
@@ -27,9 +32,19 @@ class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
     Dialog.ascii > .frame { border: ascii $secondary; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "copy_or_quit", "copy what the mouse has marked, else quit", show=False)
+    ]
+
     def __init__(self, appearance: Appearance) -> None:
         super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._look = appearance
+
+    async def action_copy_or_quit(self) -> None:
+        if marked := self.get_selected_text():
+            self.app.copy_to_clipboard(marked)
+        else:
+            await self.app.run_action("quit")
 
 
 class Page(Dialog[None]):
@@ -53,12 +68,17 @@ class Choice(NamedTuple, Generic[ScreenResultType]):
 
 
 class QuestionDialog(Dialog[ScreenResultType], Generic[ScreenResultType]):
-    """Dialogue with an answer by button, or by a key that the subclass binds to `answer`."""
+    """Dialogue with an answer by button, or by a key that the subclass binds to `answer`.
+
+    The first choice has the focus from the first frame, so that `enter` pressed too early changes nothing.
+    """
 
     DEFAULT_CSS = """
-    QuestionDialog > .frame { max-width: 90%; max-height: 90%; border: round $warning; padding: 1 2; }
+    QuestionDialog > .frame { max-width: 90%; max-height: 100%; border: round $warning; padding: 1 2 0 2; }
+    QuestionDialog > .frame { border-subtitle-color: $secondary; border-subtitle-background: $panel; }
     QuestionDialog.ascii > .frame { border: ascii $warning; }
-    QuestionDialog VerticalScroll { height: auto; max-height: 14; }
+    QuestionDialog.low > .frame { padding: 0 2; }
+    QuestionDialog VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     QuestionDialog Static { height: auto; }
     QuestionDialog Horizontal { height: 1; margin: 1 0 0 0; align-horizontal: right; }
     QuestionDialog Button { margin: 0 0 0 2; min-width: 14; }
@@ -69,25 +89,41 @@ class QuestionDialog(Dialog[ScreenResultType], Generic[ScreenResultType]):
     ]
 
     def __init__(
-        self, text: Text, choices: Sequence[Choice[ScreenResultType]], appearance: Appearance, focused: int = 0
+        self, text: Text, choices: Sequence[Choice[ScreenResultType]], appearance: Appearance, hint: str = ""
     ) -> None:
-        """Ask `text`; the choice with the index `focused` has the focus at first."""
+        """Ask `text`; `hint`, about a further key, stands in the frame."""
         super().__init__(appearance)
-        self._text = text
-        self._focused = focused
+        self._text = Static(text)
+        self._hint = hint
         self._answers = {
             Button(choice.label, variant=choice.variant, compact=True): choice.answer for choice in choices
         }
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame"):
+        with Vertical(classes="frame") as frame:
+            frame.border_subtitle = self._hint
             with VerticalScroll(can_focus=False):
-                yield Static(self._text)
+                yield self._text
             with Horizontal():
                 yield from self._answers
 
     def on_mount(self) -> None:
-        list(self._answers)[self._focused].focus()
+        self._make_room()
+
+    def on_resize(self) -> None:
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Let a long text scroll above the buttons, which are always seen."""
+        height = self.app.size.height
+        self.set_class(height < _TALL, "low")
+        self.query_one(VerticalScroll).styles.max_height = max(
+            1, height - (_AROUND if height >= _TALL else _AROUND_LOW)
+        )
+
+    def ask(self, text: Text) -> None:
+        """Show another text above the same buttons."""
+        self._text.update(text)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(self._answers[event.button])

@@ -1,7 +1,8 @@
-"""Help: the keys that are bound at this moment, and the colours of a step's parts."""
+"""Help: the colours of a step's parts, and in groups the keys that are bound at this moment."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.text import Text
@@ -9,14 +10,13 @@ from textual.app import App, ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
-from textual.keys import key_to_character
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console.tui.dialogs.dialog import Page
 from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.navigation.key_names import key_text
 
-_NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (
     ("update", "all-reduced until variables are updated"),
     ("host", "Python, callbacks, dispatch"),
@@ -29,8 +29,14 @@ _PHASES = (
 _WIDEST, _EDGES = 76, 8
 """Cells of the page; cells of its border, padding and scrollbar."""
 
+_HERE, _EVERYWHERE = "On this page", "Everywhere"
+_OF_APP = {"open": "Pages", "order": "Act on tasks"}
+"""Groups of the program's own keys by their action."""
+
 KeyPairs = tuple[tuple[str, str], ...]
 """Pairs of a key and its action."""
+Groups = Mapping[str, KeyPairs]
+"""Keys by the name of their group."""
 
 
 def own_bindings(screen: Screen[object]) -> list[tuple[str, ActiveBinding]]:
@@ -48,25 +54,21 @@ def _is_own(active: ActiveBinding) -> bool:
     return False
 
 
-def keys_of(screen: Screen[object]) -> tuple[KeyPairs, KeyPairs]:
-    """Return the keys of this screen, and the keys that work on all screens."""
+def keys_of(screen: Screen[object]) -> Groups:
+    """Return the keys that work on a screen at this moment, in groups."""
     own: dict[tuple[DOMNode, str], list[str]] = {}
     meanings: dict[tuple[DOMNode, str], str] = {}
     for key, active in own_bindings(screen):
         does = (active.node, active.binding.action)
         own.setdefault(does, []).append(key_text(key))
         meanings[does] = active.binding.description
-    rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in own.items()]
-    return (
-        tuple((keys, meaning) for is_apps, keys, meaning in rows if not is_apps),
-        tuple((keys, meaning) for is_apps, keys, meaning in rows if is_apps),
-    )
-
-
-def key_text(key: str) -> str:
-    """Return a key as it is printed on the keyboard, in ASCII."""
-    character = key_to_character(key)
-    return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
+    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in (_HERE, *_OF_APP.values(), _EVERYWHERE)}
+    for does, keys in own.items():
+        node, action = does
+        is_apps = isinstance(node, App)
+        group = _OF_APP.get(action.partition("(")[0], _EVERYWHERE) if is_apps else _HERE
+        groups[group].append((" ".join(keys), meanings[does]))
+    return {name: tuple(pairs) for name, pairs in groups.items() if pairs}
 
 
 class HelpScreen(Page):
@@ -77,7 +79,7 @@ class HelpScreen(Page):
         Binding("escape,q,question_mark,enter", "dismiss", "back", show=False),
     ]
 
-    def __init__(self, appearance: Appearance, keys: tuple[KeyPairs, KeyPairs]) -> None:
+    def __init__(self, appearance: Appearance, keys: Groups) -> None:
         super().__init__(appearance)
         self._keys = keys
 
@@ -91,14 +93,13 @@ class HelpScreen(Page):
     def _text(self) -> Text:
         width = min(_WIDEST, self.app.size.width * 95 // 100) - _EDGES
         palette = self._look.palette
-        own, everywhere = self._keys
         text = Text()
-        sections = (("Keys here", own), ("Everywhere", everywhere), ("A step, from left to right", _PHASES))
-        for title, rows in sections:
+        for title, rows in (("A step, from left to right", _PHASES), *self._keys.items()):
             text.append(f"{title}\n", style=f"bold {palette.text}")
             for name, meaning in rows:
                 line = Text(f"  {name:<13} ", style=palette.parts.get(name, palette.parts["transfer"]))
                 line.append(meaning, style=palette.dim)
                 text.append_text(Text("\n").join([*wrap_hanging(line, width, 16), Text()]))
+            text.append("\n")
         text.rstrip()
         return text

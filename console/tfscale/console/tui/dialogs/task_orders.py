@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from textual.app import App
-from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, checkpoint_age, profile_refusal
+from tfscale.console.engine.checkpoint_age import (
+    RISK,
+    age_for_profile,
+    checkpoint_age,
+    profile_refusal,
+    untrained_since,
+)
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
@@ -19,6 +25,7 @@ from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import may_move
@@ -38,15 +45,19 @@ class Orders:
         self._commands = commands
 
     def offers(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot | None) -> bool:
-        """Return whether the order has a subject, with these tasks chosen."""
+        """Return whether the order has a subject, with these tasks chosen, and this console may give it."""
+        if order.role > CallerRole.OBSERVER and self._commands.why_no_order():
+            return False
         if order.subject is Subject.HOST:
             return snapshot is not None and bool(snapshot.cordoned)
         return bool(tasks) and (order.name != "restart_without" or may_move(self._engine.source.spec))
 
-    def ask(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
-        """Ask the operator the questions of an order, and send it; `tasks` are the chosen tasks."""
+    def ask(
+        self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance, host: str = ""
+    ) -> None:
+        """Ask the operator the questions of an order, and send it; `tasks` and `host` are chosen."""
         if order.is_carried:
-            self._ask_argument(order, tasks, snapshot, appearance)
+            self._ask_argument(order, tasks, snapshot, appearance, host)
         elif order.name == "profile":
             self._ask_profile(tasks, snapshot, appearance)
         elif order.name == "stack":
@@ -69,8 +80,10 @@ class Orders:
             strategy=snapshot.strategy,
             generation=snapshot.generation,
             checkpoint_age=age,
+            untrained=untrained_since(snapshot, touched, age),
             keeps=keeps,
             running=tuple(task for task in touched if snapshot.view(task).is_up),
+            total=len(snapshot.tasks),
         )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
@@ -82,16 +95,29 @@ class Orders:
             if view.task.role in MOVABLE and view.link.state is not LinkState.VACANT
         )
         age, host = checkpoint_age(snapshot, [touched]), snapshot.view(task).agent.host
-        question = Question("restart", (task,), touched, snapshot.strategy, snapshot.generation, age, without=host)
+        question = Question(
+            verb="restart",
+            asked=(task,),
+            touched=touched,
+            strategy=snapshot.strategy,
+            generation=snapshot.generation,
+            checkpoint_age=age,
+            untrained=untrained_since(snapshot, touched, age),
+            without=host,
+            total=len(snapshot.tasks),
+        )
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
-    def _ask_argument(self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
+    def _ask_argument(
+        self, order: Order, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance, host: str
+    ) -> None:
         """Send an order to each of these tasks, or to the lead about a host, with the argument that is entered."""
         of_host = order.subject is Subject.HOST
         asked: Sequence[Task | None] = [None] if of_host else tasks
         lines = [f"{host}: {why}" for host, why in snapshot.cordoned.items()] if of_host else [*map(str, tasks)]
         question = "\n".join([order.question, "", *(f"  {line}" for line in lines), ""])
-        usual = next(iter(snapshot.cordoned), "") if of_host else order.usual
+        cordoned = host if host in snapshot.cordoned else next(iter(snapshot.cordoned), "")
+        usual = cordoned if of_host else order.usual
 
         def answered(argument: str | None) -> None:
             if argument and argument.strip():

@@ -21,9 +21,9 @@ from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.scaling_chart import draw
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.diagnosis import Diagnosis, Remedy
 from tfscale.core.text import step_time
@@ -65,8 +65,13 @@ class AdviceScreen(SnapshotScreen):
         self.words = Static(id="words", markup=False)
         self.scaling = Static(id="scaling", markup=False)
 
+    @property
+    def page(self) -> str:
+        return "advice"
+
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         with VerticalScroll(can_focus=False):

@@ -13,41 +13,57 @@ from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.settings.view_state import View
+from tfscale.console.transport.commands import FollowLog
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.dialogs.sort_picker import SortPicker
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
+from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
+from tfscale.console.tui.widgets.lifetime.last_output import LastOutput
+from tfscale.console.tui.widgets.lifetime.start_strip import slowest_starting
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
-from tfscale.console.tui.widgets.table.filter_query import filterable, parse
-from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
+from tfscale.console.tui.widgets.table.culprit_pane import CulpritPane
+from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
+from tfscale.console.tui.widgets.table.row_order import GROUPINGS, USUAL_SORT, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
 from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.console.tui.widgets.task_readings import log_names
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 
-_AROUND = 18
+_AROUND = 19
 """Lines beside the table's rows, with empty lines between the parts."""
-_AROUND_ALL = 22
+_LOW = 18
+"""Lines below which the legend goes and one event is shown, so that some rows are seen."""
+_CARD = 8
+"""Lines of the card of a run that is over, which has no place where it would hide a row: it is printed at the end."""
+_AROUND_ALL = 23
 """Lines beside the table's rows with the filter and six events."""
 _LONGEST_FILTER = 30
 """Characters of the filter that is shown beside the number of remaining tasks."""
-_FIRST_SORTS = ("flag", "lag")
-"""Sort orders that `s` offers before the columns from left to right: tasks with problems come to the top."""
+_FIRST_SORTS = (USUAL_SORT, "lag", "task")
+"""Sort orders that `s` offers before the columns from left to right."""
 KEYS = (
     ("q", "quit"),
     ("enter", "task"),
+    ("!", "culprit"),
     ("l", "log"),
+    ("b", "stack"),
     ("r", "restart"),
     ("/", "filter"),
     ("s", "sort"),
+    (":", "cmd"),
+    ("v", "steps"),
+    ("e", "events"),
+    ("A", "advice"),
     ("space", "mark"),
-    ("h", "heat map"),
+    ("y", "copy"),
     ("o", "group"),
     ("c", "columns"),
     ("p", "pause"),
@@ -62,18 +78,26 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen { background: $background; padding: 0 1; }
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen KeyBar { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
-    ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
+    ClusterScreen CulpritPane { height: auto; margin: 0 0 1 0; }
+    ClusterScreen Legend, ClusterScreen LastOutput { height: 2; padding: 1 0 0 3; }
+    ClusterScreen LastOutput { padding: 1 0 0 0; display: none; }
+    ClusterScreen.starting LastOutput { display: block; }
+    ClusterScreen.cramped EndPane.over { display: none; }
+    ClusterScreen.starting Legend { display: none; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen EventPane { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
-    ClusterScreen.short Headline { margin: 0; }
+    ClusterScreen.short Headline, ClusterScreen.short CulpritPane { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
+    ClusterScreen.short LastOutput { height: 1; padding: 0; }
     ClusterScreen.short EventPane { margin: 0; min-height: 4; }
+    ClusterScreen.low Legend { display: none; }
+    ClusterScreen.low EventPane { height: 2; min-height: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
-        Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
+        Binding("s", "sort", "choose the sort order; a click on a heading does too", show=False),
         Binding("i", "invert", "turn the order around", show=False),
         Binding("o", "group", "group by host, by role, not at all", show=False),
         Binding("c", "columns", "choose the columns", show=False),
@@ -96,15 +120,24 @@ class ClusterScreen(SnapshotScreen):
             super().__init__()
             self.view = view
 
-    def __init__(self, snapshot: Snapshot | None, appearance: Appearance, view: View | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot | None, appearance: Appearance, follow_log: FollowLog, view: View | None = None
+    ) -> None:
         super().__init__(snapshot, appearance)
+        self._last_output = LastOutput(follow_log)
+        self._end = EndPane()
         self.table = TaskTable()
+        self.culprits = CulpritPane(self.table.bar_place)
         self.title_line = Title()
         self.legend = Legend()
         view = view or View()
         self.table.set_reactive(TaskTable.chosen_columns, view.columns or USUAL)
         self.table.set_reactive(TaskTable.order, _order(view))
         self._measure = next((name for name in MEASURES if name == view.measure), "lag")
+
+    @property
+    def page(self) -> str:
+        return "cluster"
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -119,12 +152,20 @@ class ClusterScreen(SnapshotScreen):
     def _logs(self) -> tuple[str, ...]:
         return log_names(self.snapshot.tasks) if self.snapshot else ()
 
+    def rows_as_text(self) -> Sequence[str]:
+        return [self.table.row_as_text(task) for task in self.selected]
+
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield self.title_line.data_bind(**bound)
-        yield Headline().data_bind(**bound)
+        yield Headline(is_above_culprits=True).data_bind(**bound)
+        yield self.culprits.data_bind(**bound)
         yield Metrics().data_bind(**bound)
+        yield self._end.data_bind(SnapshotScreen.appearance)
         yield self.legend.data_bind(SnapshotScreen.appearance)
+        # No bar of a starting cluster needs the legend.
+        yield self._last_output.data_bind(**bound)
         with Vertical(id="tasks"):
             yield self.table.data_bind(**bound)
         yield EventPane().data_bind(**bound)
@@ -139,18 +180,28 @@ class ClusterScreen(SnapshotScreen):
 
     def on_resize(self) -> None:
         self._make_room()
+        self.culprits.rewrite()
 
     def watch_snapshot(self) -> None:
+        self.set_class(self.snapshot is not None and slowest_starting(self.snapshot) is not None, "starting")
         self._make_room()
+        # Once the culprits have their lines: a snapshot later rows would be missing for a second.
+        self.call_after_refresh(self._make_room)
         self._show_selection()
 
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
-        self.set_class(self.size.height - _AROUND < tasks, "short")
+        pinned = self.culprits.size.height
+        height = self.size.height - (pinned + 1 if pinned else 0)
+        self.set_class(self.size.height < _LOW, "low")
+        if self._end.card is not None:
+            self.set_class(height - _AROUND - _CARD < tasks, "cramped")
+            height -= 0 if self.has_class("cramped") else _CARD
+        self.set_class(height - _AROUND < tasks, "short")
         # Lines that the rows do not need go to the events, and a filter does not change that.
         rows = max(tasks + 1, self.table.virtual_size.height)
-        self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
+        self.query_one("#tasks").styles.height = rows if rows <= height - _AROUND_ALL else "3fr"
 
     def _show_selection(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""
@@ -158,7 +209,7 @@ class ClusterScreen(SnapshotScreen):
         parts = [f"{self.table.shown_count:,} of {total:,}{self._filter()}"] if self.table.row_filter.tests else []
         parts += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
         parts += [f"by {order.group}"] if order.group else []
-        parts += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        parts += [f"sorted by {order.sort}"] if order.sort not in (USUAL_SORT, *self.table.columns) else []
         self.legend.status = ", ".join(parts)
 
     def _filter(self) -> str:
@@ -168,6 +219,14 @@ class ClusterScreen(SnapshotScreen):
         if field.display or not text:
             return ""
         return f" with {text if len(text) <= _LONGEST_FILTER else f'{text[: _LONGEST_FILTER - 3]}...'}"
+
+    def show_row(self, task: Task) -> None:
+        """Put the cursor on a task, without the filter and the closed groups that hide it."""
+        if not self.table.shows(task):
+            self.query_one(InputLine).forget()
+            self.table.row_filter = FilterQuery()
+            self.table.order = replace(self.table.order, closed=frozenset())
+        self.table.go_to(task)
 
     def on_task_table_marked(self) -> None:
         self._show_selection()
@@ -199,11 +258,16 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def action_sort(self) -> None:
-        first = ("task", *_FIRST_SORTS)
+        """Have the sort order chosen; the order after the present one has the cursor."""
         others = (name for name in self.table.columns if column_named(name).drawn is Drawn.TEXT)
-        names = [*first, *(name for name in others if name not in first)]
-        at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
-        self.sort_by(names[(at + 1) % len(names)])
+        names = [*_FIRST_SORTS, *(name for name in others if name not in _FIRST_SORTS)]
+        self.app.push_screen(
+            SortPicker([column_named(name) for name in names], self.table.order.sort, self.appearance), self._sorted
+        )
+
+    def _sorted(self, name: str | None) -> None:
+        if name is not None:
+            self.sort_by(name)
 
     def sort_by(self, name: str) -> None:
         """Sort by the column of this name, in its own direction."""
@@ -219,7 +283,10 @@ class ClusterScreen(SnapshotScreen):
         self._arrange(replace(self.table.order, is_reversed=not self.table.order.is_reversed))
 
     def action_group(self) -> None:
-        group = GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)]
+        self.group_by(GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)])
+
+    def group_by(self, group: str) -> None:
+        """Group the tasks, one of `GROUPINGS`."""
         self._arrange(replace(self.table.order, group=group, closed=frozenset()))
 
     def _arrange(self, order: RowOrder) -> None:
@@ -241,6 +308,7 @@ class ClusterScreen(SnapshotScreen):
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Choose columns, and return those that fit."""
         self.table.chosen_columns = columns
+        self.culprits.rewrite()
         self._post_view()
         return self.table.columns
 
@@ -267,5 +335,5 @@ def _is_beginning(text: str, logs: Sequence[str]) -> bool:
 
 def _order(view: View) -> RowOrder:
     """Return the remembered order, if its column still exists."""
-    sort = view.sort if view.sort in {column.name for column in COLUMNS} else "task"
+    sort = view.sort if view.sort in {column.name for column in COLUMNS} else USUAL_SORT
     return RowOrder(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

@@ -8,9 +8,10 @@ from functools import partial
 from textual.app import App
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
-from tfscale.console.tui.dialogs.help_screen import key_text, own_bindings
+from tfscale.console.tui.dialogs.help_screen import own_bindings
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
 from tfscale.console.tui.widgets.appearance.theme import PALETTES
+from tfscale.console.tui.widgets.navigation.key_names import key_text
 from tfscale.console.tui.widgets.table.task_columns import Drawn
 
 Command = tuple[str, str, Callable[[], object]]

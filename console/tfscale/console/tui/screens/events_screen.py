@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -15,14 +16,14 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.event_evidence import evidence
 from tfscale.console.tui.widgets.panes.event_list import EventList, is_wanted
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Task
-from tfscale.core.text import plural
+from tfscale.core.text import moment, plural
 
 KEYS = (
     ("esc", "back"),
@@ -72,13 +73,25 @@ class EventsScreen(SnapshotScreen):
         self._evidence = Static(markup=False)
 
     @property
+    def page(self) -> str:
+        return "events"
+
+    @property
     def selected(self) -> tuple[Task, ...]:
         subject = self.events.cursor.subject if self.events.cursor else ""
         tasks = [view.task for view in self.snapshot.tasks] if self.snapshot else []
         return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
 
+    def rows_as_text(self) -> Sequence[str]:
+        entry = self.events.cursor
+        if entry is None:
+            return ()
+        text = entry.text if entry.text.startswith(entry.subject) else f"{entry.subject} {entry.text}"
+        return (f"{moment(entry.at)}  {entry.severity}  {text}",)
+
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Static(id="how", markup=False)

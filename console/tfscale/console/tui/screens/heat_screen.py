@@ -14,9 +14,9 @@ from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Task
 
 KEYS = (
@@ -61,12 +61,17 @@ class HeatScreen(SnapshotScreen):
         self._measured = measured
 
     @property
+    def page(self) -> str:
+        return "heat"
+
+    @property
     def selected(self) -> tuple[Task, ...]:
         """Task under the cursor."""
         return (self.map.spot.view.task,) if self.map.spot else ()
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)

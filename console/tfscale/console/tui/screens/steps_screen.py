@@ -18,9 +18,9 @@ from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.step_timeline import StepBars, StepLayout, sentence, timeline
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import open_diagnoses
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.core.cluster.task import Task
 
 _WIDE = 110
@@ -72,6 +72,10 @@ class StepsScreen(SnapshotScreen):
         """Data from which the bars were drawn."""
 
     @property
+    def page(self) -> str:
+        return "steps"
+
+    @property
     def selected(self) -> tuple[Task, ...]:
         return (self.bars.cursor,) if self.bars.cursor else ()
 
@@ -82,6 +86,7 @@ class StepsScreen(SnapshotScreen):
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
         yield Title().data_bind(**bound)
         yield Static(id="said", markup=False)
         yield Static(id="how", markup=False)

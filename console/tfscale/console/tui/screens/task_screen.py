@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
 from typing import ClassVar
 
 from textual import work
@@ -11,22 +10,29 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
+from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.transport.channels import CommandError
+from tfscale.console.transport.commands import FollowLog
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.task_charts import Charts
+from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
+from tfscale.console.tui.widgets.navigation.tab_line import TabLine
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.log_view import LogView
 from tfscale.console.tui.widgets.panes.task_detail import Detail
 from tfscale.core.cluster.task import Task
 
 TAIL = 500
-_BOTH = 34
+_BOTH = 35
 """Lines from which on facts, charts and log are shown at once."""
 KEYS = (
     ("esc", "back"),
+    ("left right", "other tasks"),
     ("d", "numbers"),
     ("c", "charts"),
     ("z", "zoom"),
@@ -36,9 +42,10 @@ KEYS = (
     ("p", "pause"),
     ("G", "follow"),
     ("b", "stack"),
+    ("?", "help"),
 )
-
-FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
+SOLE_KEYS = (("q", "quit"), ("esc", "table"), ("r", "restart"), *KEYS[1:])
+"""Keys of the page of a cluster's only task, which is the first screen."""
 
 
 class TaskScreen(SnapshotScreen):
@@ -46,6 +53,9 @@ class TaskScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     TaskScreen { background: $background; padding: 0 1; }
+    TaskScreen Title { height: 1; }
+    TaskScreen Headline { height: auto; max-height: 4; margin: 1 0; }
+    TaskScreen.low Headline { margin: 0; }
     TaskScreen #facts { height: auto; max-height: 70%; scrollbar-size-vertical: 1; }
     TaskScreen Detail { height: auto; }
     TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
@@ -63,6 +73,9 @@ class TaskScreen(SnapshotScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
+        # A focused log would take these keys, and scrolls to no side.
+        Binding("left", "turn(-1)", "the task of the row above", show=False, priority=True),
+        Binding("right", "turn(1)", "the task of the row below", show=False, priority=True),
         Binding("p", "pause", "hold the log still", show=False),
         Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
         Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
@@ -77,6 +90,14 @@ class TaskScreen(SnapshotScreen):
         Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
         Binding("G,end", "follow", "the log's end; follow it", show=False),
     ]
+
+    class Turned(Message):
+        """Request for the page of the task `by` rows below."""
+
+        def __init__(self, task: Task, by: int) -> None:
+            super().__init__()
+            self.task = task
+            self.by = by
 
     class LinesRead(Message):
         """Arrival of further lines of the log."""
@@ -99,17 +120,31 @@ class TaskScreen(SnapshotScreen):
         task: Task,
         follow_log: FollowLog,
         *,
-        only_log: bool = False,
+        only: str = "",
+        is_sole: bool = False,
     ) -> None:
+        """Open the page with all parts, or with `facts`, `charts` or `log` alone."""
         super().__init__(snapshot, appearance)
+        self._is_sole = is_sole
         self.log_view = LogView()
         self.charts = Charts(task)
         self._shown_task = task
-        self._only = "log" if only_log else ""
+        self._only = only
         self._follow_log = follow_log
         self._held: list[str] = []
         self._is_paused = False
         self._ended = ""
+        self._was_down = False
+        """True where the agent has gone since the log ended, so that it can be read again once it is back."""
+
+    @property
+    def only(self) -> str:
+        """The part that is shown alone; empty: all."""
+        return self._only
+
+    @property
+    def page(self) -> str:
+        return "log" if self._only == "log" else ""
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -117,12 +152,17 @@ class TaskScreen(SnapshotScreen):
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
+        yield self.tabs()
+        if self._is_sole:
+            yield Title().data_bind(**bound)
+            yield Headline().data_bind(**bound)
+            yield EndPane().data_bind(SnapshotScreen.appearance)
         with VerticalScroll(id="facts", can_focus=False):
             yield Detail(self._shown_task).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(SnapshotScreen.appearance)
-        keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
+        keys = KeyBar(SOLE_KEYS if self._is_sole else KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine("find in the log; n and N go on, esc ends it", keys)
         yield keys
 
@@ -136,8 +176,19 @@ class TaskScreen(SnapshotScreen):
     def on_resize(self) -> None:
         self._show_only(self._only)
 
+    def redraw(self) -> None:
+        # The page of a sole task is there before its agent is, and agents come back.
+        if self._ended and self._was_down and self._is_up:
+            self._read_log()
+        self._was_down = not self._is_up
+
+    @property
+    def _is_up(self) -> bool:
+        return self.snapshot is not None and self.snapshot.view(self._shown_task).link.state is LinkState.UP
+
     @work(exclusive=True)
     async def _read_log(self) -> None:
+        self._ended = ""
         try:
             async for lines in self._follow_log(self._shown_task, TAIL):
                 self.post_message(self.LinesRead(lines))
@@ -154,6 +205,7 @@ class TaskScreen(SnapshotScreen):
 
     def on_task_screen_log_ended(self, message: LogEnded) -> None:
         self._ended = message.reason
+        self._was_down = not self._is_up
         self._name_log()
 
     def _name_log(self) -> None:
@@ -169,6 +221,7 @@ class TaskScreen(SnapshotScreen):
 
     def _show_only(self, part: str) -> None:
         self._only = part
+        self.query_one(TabLine).page = self.page
         for name in ("facts", "charts", "log"):
             self.set_class(part == name, name)
         # Padding wider than the screen would reach beyond its edge.
@@ -205,6 +258,9 @@ class TaskScreen(SnapshotScreen):
         else:
             self.app.pop_screen()
 
+    def action_turn(self, by: int) -> None:
+        self.post_message(self.Turned(self._shown_task, by))
+
     def action_zoom(self) -> None:
         self.charts.zoom()
 
@@ -232,10 +288,15 @@ class TaskScreen(SnapshotScreen):
         # In a replay these keys go from event to event.
         if action == "match":
             return self.log_view.match_position is not None
+        if action == "turn":
+            # In the line of a search these keys move its cursor.
+            return not self.query_one(InputLine).display
         if action == "zoom":
             return self._only == "charts" or not (self._only or self.has_class("low"))
         if action == "scroll":
             return self._only != "charts"
+        if action == "wrap" and self._is_sole and self.app.has_class("-of-list"):
+            return False  # the key leads back to the list of runs
         if action in ("wrap", "follow"):
             return self._only not in ("charts", "facts")
         return super().check_action(action, parameters)

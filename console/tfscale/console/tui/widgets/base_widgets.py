@@ -20,6 +20,10 @@ class TaskOpened(Message):
         self.task = task
 
 
+class CulpritWanted(Message):
+    """Request to go to the task that the sentence is about."""
+
+
 class AppearanceWidget(Widget):
     """Widget whose content depends on the appearance alone."""
 

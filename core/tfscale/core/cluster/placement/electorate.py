@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.placement.placement import file_spec
+from tfscale.core.text import listing
 
 _MOST = 5
 """Voters at most: five outlive the loss of two, and each more makes every vote slower."""
@@ -33,6 +34,17 @@ class Electorate:
         One of them was in each majority, also in one that had this voter with its lost journal.
         """
         return len(self.voters) - self.majority + 1
+
+    @property
+    def why_neither_alone(self) -> str:
+        """Reason why neither of two voters decides alone, and what to do; empty for any other number."""
+        if len(self.voters) != 2:
+            return ""
+        hosts = listing([parse_address(voter).host for voter in self.voters])
+        return (
+            f"of two hosts ({hosts}) neither moves a task without the other, also not by hand, because it may be the "
+            "one that is cut off: add a third one, as in [spares]"
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -27,11 +27,29 @@ def test_numbers_are_sorted_from_the_largest_and_words_from_a() -> None:
 
 
 def test_what_trembles_keeps_its_place() -> None:
-    trembling = fakes.views(2)
-    slower = replace(trembling[0], summary=replace(trembling[0].summary, step_time=0.0721))
-    faster = replace(trembling[1], summary=replace(trembling[1].summary, step_time=0.0722))
-    rows = arrange([slower, faster], FilterQuery(), RowOrder("time"), SCENE)
-    assert [task.index for row in rows for task in row.tasks] == [0, 1]
+    places: dict[Task, int] = {}
+
+    def order(*step_times: float) -> list[int]:
+        views = [
+            replace(view, summary=replace(view.summary, step_time=step_time))
+            for view, step_time in zip(fakes.views(3), step_times, strict=True)
+        ]
+        tasks = [row.view.task for row in arrange(views, FilterQuery(), RowOrder("time"), SCENE, places)]
+        places.update({task: index for index, task in enumerate(tasks)})
+        return [task.index for task in tasks]
+
+    assert order(0.070, 0.071, 0.072) == [2, 1, 0]
+    assert order(0.073, 0.071, 0.070) == [2, 1, 0]
+    assert order(0.073, 0.080, 0.070) == [1, 2, 0]
+    assert order(0.090, 0.080, 0.070) == [0, 1, 2]
+
+
+def test_whoever_is_blamed_comes_first_then_others_with_trouble_each_by_name() -> None:
+    blamed = replace(SCENE, named=frozenset({fakes.worker(7)}))
+    views = fakes.views()
+    views[7] = replace(views[7], diagnoses=views[1].diagnoses)
+    rows = arrange(views, FilterQuery(), RowOrder(), blamed, {fakes.worker(11): 0})
+    assert [task.index for row in rows for task in row.tasks][:5] == [7, 1, 0, 2, 3]
 
 
 def test_what_is_unknown_comes_last_either_way() -> None:

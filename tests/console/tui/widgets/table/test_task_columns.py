@@ -8,10 +8,19 @@ import fakes
 import pytest
 from tfscale.console.analysis.steps.staleness import Staleness
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
+from tfscale.console.tui.widgets.table.column_layout import layout
 from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
-from tfscale.console.tui.widgets.table.task_columns import USUAL, Scene, column_named, columns_with, layout, usual
+from tfscale.console.tui.widgets.table.task_columns import (
+    USUAL,
+    Scene,
+    column_named,
+    columns_with,
+    usual,
+    usual_device,
+)
 from tfscale.core.records.host_sample import Disk, GpuSample
+from tfscale.core.records.task_status import TaskState
 from tfscale.core.records.training import TRAINING_DISPLAYS, LoggedNumber, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
@@ -19,14 +28,22 @@ SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
 @pytest.mark.parametrize("width", [10, 40, 75, 76, 115, 195, 400])
 def test_columns_never_take_more_than_there_is(width: int) -> None:
-    names, hosts = ["worker:999"], ["a-host-with-quite-a-long-name"]
-    placed = layout(width, USUAL, names, hosts)
+    placed = layout(width, USUAL, {"task": 10, "host": 29, "step": 10})
     assert sum(placement.width for placement in placed) + 2 * (len(placed) - 1) <= max(width, 50)
     assert placed[0].column.name == "task" and placed[-1].column.name == "flag"
 
 
+def test_a_narrow_terminal_keeps_a_flag_that_can_be_read() -> None:
+    longest = {"task": 9, "host": 9, "step": 10}
+    assert [placed.column.name for placed in layout(76, USUAL, longest)] == [
+        "task", "state", "step", "time", "phases", "flag",
+    ]  # fmt: skip
+    narrow = {placed.column.name: placed.width for placed in layout(54, USUAL, longest)}
+    assert list(narrow) == ["task", "state", "phases", "flag"] and narrow["flag"] >= 12
+
+
 def test_a_column_that_was_asked_for_stays_before_the_usual_ones() -> None:
-    names = [placement.column.name for placement in layout(115, (*USUAL, "heat"), ["worker:0"], ["node"])]
+    names = [placement.column.name for placement in layout(115, (*USUAL, "heat"), {"task": 8})]
     assert "heat" in names and "host" not in names
 
 
@@ -38,9 +55,24 @@ def test_how_stale_updates_are_is_a_usual_column_where_workers_do_not_wait_for_e
         for view in views
         if view.summary
     ]
-    columns = [placement.column for placement in layout(115, usual(stale), ["worker:0"], ["node"])]
+    columns = [placement.column for placement in layout(115, usual(stale), {"task": 8})]
     (column,) = [column for column in columns if column.name == "stale"]
     assert column.cell(stale[0], SCENE)[0] == "1.50"
+
+
+def test_a_row_says_its_step_only_where_it_is_behind_or_has_ended_and_its_device_only_where_it_differs() -> None:
+    views = fakes.views(4)
+    summary, frame = views[0].summary, views[0].frame
+    assert summary is not None and frame is not None and frame.status is not None
+    late = replace(views[1], summary=replace(summary, global_step=1180))
+    idle = replace(views[2], frame=replace(frame, gpus=tuple(replace(gpu, utilisation=0.5) for gpu in frame.gpus)))
+    ended = replace(views[3], frame=replace(frame, status=replace(frame.status, state=TaskState.EXITED)))
+    scene = replace(SCENE, furthest=1203, steps_apart=20.0, device=usual_device(views, SCENE))
+    step, device = column_named("step"), column_named("device")
+    assert (step.heading(scene), device.heading(scene)) == ("step 1,203", "GPU 96%")
+    assert [step.cell(view, scene)[0] for view in (views[0], late, idle, ended)] == ["", "-23", "", ""]
+    assert step.cell(ended, replace(scene, furthest=1204))[0] == "1,203"
+    assert [device.cell(view, scene)[0] for view in (views[0], idle)] == ["", "GPU 50%"]
 
 
 def test_the_disk_of_the_working_folder_is_in_columns_that_are_shown_once_chosen() -> None:
@@ -83,7 +115,7 @@ def test_each_number_that_keras_logs_is_a_column_that_can_be_chosen_filtered_and
     ]
     names = [column.name for column in columns_with(logs)]
     assert names[-2:] == ["my_F1", "flag"] and names.count("step") == 1, "a column's name wins"
-    placed = layout(200, (*USUAL, "my_F1", "no_log"), ["worker:0"], ["node"], logs)
+    placed = layout(200, (*USUAL, "my_F1", "no_log"), {"task": 8}, logs)
     assert [each.column.name for each in placed][-2:] == ["my_F1", "flag"]
     assert [column_named("my_F1").cell(view, SCENE)[0] for view in found] == ["0", "0.5", "1", "1.5"]
     rows = arrange(found, parse("my_F1>0.5", logs), RowOrder("my_F1"), SCENE)

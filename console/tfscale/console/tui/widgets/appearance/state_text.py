@@ -38,7 +38,11 @@ def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
     status = view.status
     match status.state if status else None:
         case TaskState.RUNNING if view.frame is not None and view.frame.is_stopped:
-            return f"{glyphs.waiting} stopped (T)", "warning"
+            return f"{glyphs.caution} stopped (T)", "warning"
+        case TaskState.RUNNING if view.waits_for is not None:
+            return f"{glyphs.waiting} waiting", "info"
+        case TaskState.RUNNING if view.awaited is not None:
+            return f"{glyphs.caution} {_activity(view)}", "warning"
         case TaskState.RUNNING:
             return f"{glyphs.running} {_activity(view)}", "good"
         case TaskState.EXITED:
@@ -72,14 +76,14 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
         return "its agent has ended", "info"
     if view.link.state is LinkState.DOWN:
         since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
-        return f"down{since}, retrying ({view.link.reason})", "warning"
+        return f"{severity_sign('warning', glyphs)} down{since}, retrying ({view.link.reason})", "warning"
     if view.link.state in _LINK_STATES and view.link.state is not LinkState.CONNECTING:
-        return view.link.reason, "warning"
+        return f"{severity_sign('warning', glyphs)} {view.link.reason}", "warning"
     worst = next(iter(view.diagnoses), None)
     if view.awaited is not None and (worst is None or kind_of(worst).group in (Group.PACE, Group.STANDSTILL)):
         return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
-        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst, glyphs)}", worst.severity
+        return f"{severity_sign(worst.severity, glyphs)} {_flag(worst)}", worst.severity
     return "", "info"
 
 
@@ -90,12 +94,12 @@ def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
     return f"{sign} {words}: {does.brief}".rstrip(": "), severity
 
 
-def _flag(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
+def _flag(diagnosis: Diagnosis) -> str:
     replica = diagnosis.subject.partition("/")[2]
     # The number of its sentence: another measure of the same slowness beside it would contradict it.
     ratio = diagnosis.number("phase_ratio") or diagnosis.number("ratio")
     if diagnosis.kind != "straggler":
         return diagnosis.kind.replace("_", " ")
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
-    by = f" {glyphs.times}{times(ratio).removesuffix('x')}" if ratio is not None else ""
-    return f"{replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")
+    words = [replica, "slow" if ratio is None else times(ratio), phase if isinstance(phase, str) else ""]
+    return " ".join(filter(None, words))

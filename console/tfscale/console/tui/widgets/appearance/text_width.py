@@ -15,9 +15,9 @@ def fit(text: str, width: int, *, right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Shorten the text, between words if that keeps most of it."""
-    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
-    return words if len(words) * 2 > width else text[: width - 1] + "…"
+    """Shorten the text to `width` cells with a mark, between words if that keeps most of it."""
+    words = text[:width].rpartition(" ")[0].rstrip(" ,:;")
+    return (words if len(words) * 2 > width else text[: width - 1]) + "…"
 
 
 def wrap_hanging(text: Text, width: int, indent: int, limit: int | None = None) -> list[Text]:

@@ -21,11 +21,11 @@ class Glyphs:
     failed: str
     lost: str
     alarm: str
+    caution: str
     good: str
     note: str
     mark: str
     cursor: str
-    times: str
     rule: str
     eighths: str
     """Blocks of one to seven eighths of a cell, from the left; empty if the terminal has no such signs."""
@@ -37,6 +37,7 @@ class Glyphs:
     shades: str = " ░▒▓█"
     """Shades of a heat map without colours, from low to high."""
     arrow: str = "→"
+    hatch: str = "▒"
     rising: str = "↑"
     falling: str = "↓"
     opened: str = "▾"
@@ -44,13 +45,13 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", good="●", note="·", mark="◆",
-    cursor="▌", times="×", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
+    running="●", waiting="○", moving="◐", finished="✔", failed="✖", lost="◌", alarm="▲", caution="△", good="●",
+    note="·", mark="◆", cursor="▌", rule="─", eighths="▏▎▍▌▋▊▉", block="█", border="round",
 )  # fmt: skip
 ASCII = Glyphs(
-    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", good="*", note=".", mark="#",
-    cursor=">", times="x", rule="-", eighths="", block="", border="ascii",
-    levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
+    running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*",
+    note=".", mark="#", cursor=">", rule="-", eighths="", block="", border="ascii",
+    levels="_.-=+*#", shades=" .:+#", arrow="->", hatch="/", rising="^", falling="v", opened="-", closed="+",
 )  # fmt: skip
 
 _PLAIN = str.maketrans({"–": "-", "…": "~", "°": " ", "·": ".", "×": "x", "→": ">"})
@@ -180,6 +181,10 @@ class Appearance:
     def severity(self, name: str) -> str:
         return self.palette.severities.get(name, self.palette.dim)
 
+    def tint(self, severity: str) -> str:
+        """Return the background of what has this severity."""
+        return _blend(self.severity(severity), self.palette.background, 6)
+
     def sign(self, severity: str) -> str:
         """Return the sign that means the same as the severity's colour."""
         return severity_sign(severity, self.glyphs)
@@ -187,15 +192,15 @@ class Appearance:
 
 def severity_sign(severity: str, glyphs: Glyphs) -> str:
     """Return the sign that a character set has for a severity."""
-    if severity == "critical":
-        return glyphs.failed
-    return glyphs.good if severity == "good" else glyphs.alarm if severity != "info" else glyphs.note
+    signs = {"good": glyphs.good, "warning": glyphs.caution, "serious": glyphs.alarm, "critical": glyphs.failed}
+    return signs.get(severity, glyphs.note)
 
 
-def _blend(colour: str, background: str) -> str:
-    """Mix one third of the colour with two thirds of its background."""
+@cache
+def _blend(colour: str, background: str, parts: int = 3) -> str:
+    """Mix one part of the colour with its background, `parts` parts together."""
     pairs = ((int(colour[at : at + 2], 16), int(background[at : at + 2], 16)) for at in (1, 3, 5))
-    return "#" + "".join(f"{(mine + 2 * theirs) // 3:02x}" for mine, theirs in pairs)
+    return "#" + "".join(f"{(mine + (parts - 1) * theirs) // parts:02x}" for mine, theirs in pairs)
 
 
 def _fade(palette: Palette) -> Palette:

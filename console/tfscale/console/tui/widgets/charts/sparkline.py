@@ -1,36 +1,68 @@
-"""Sparklines: the course of a number in a few cells."""
+"""Sparklines: the lags of a minute in a few cells, all on one scale."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
+from statistics import median_low
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance
 
 SECONDS = 60
 """Seconds that a sparkline covers."""
-_FLAT = 0.2
-"""Share of the value: a smaller spread is noise, and is drawn on a scale of this size."""
+_LEAST_SPAN = 1.5
+"""Largest value of a scale over its least, at least: as on the heat map, so that noise is flat."""
+PLAIN = -1
+"""Colour of cells that are at the foot of the scale."""
+
+_FAINTEST = 3
+"""Index of the first colour in `HEAT` that a thin line on a dark background can have."""
+
+Sparkline = tuple[tuple[str, int], ...]
+"""Pieces of a sparkline: text, and the index of its colour in `HEAT`, or PLAIN."""
+Scale = tuple[float, float]
 
 
-def sparklines(values: NDArray[np.float32], width: int, appearance: Appearance) -> list[str]:
-    """Draw each of the (n, k) rows, oldest value first, in `width` cells of means; a row without values is empty.
+def lag_scale(lags: Iterable[float | None]) -> Scale | None:
+    """Return the scale of all sparklines, from the median lag to the longest; None where no lag is known."""
+    known = [lag for lag in lags if lag]
+    if not known:
+        return None
+    usual = median_low(known)
+    return usual, max(_LEAST_SPAN * usual, *known)
 
-    A row's scale goes from its least value to its largest, or wider if its spread is below `_FLAT`.
+
+def sparklines(values: NDArray[np.float32], width: int, scale: Scale, appearance: Appearance) -> list[Sparkline]:
+    """Draw each of the (n, k) rows, oldest value first, in `width` cells of means; unknown cells are empty.
+
+    A value below the scale stands at its foot. Without colours all pieces are plain.
     """
     if not width:
-        return [""] * len(values)
-    cells = _means(values, width)
-    low, high = (choose.reduce(cells, axis=1, keepdims=True) for choose in (np.fmin, np.fmax))
-    levels = appearance.glyphs.levels
-    spread = np.maximum(high - low, _FLAT * high)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(spread > 0, (cells - (low + high) / 2) / spread + 0.5, cells)
+        return [()] * len(values)
+    low, high = scale
+    share = (_means(values, width) - low) / (high - low)
     empty = np.isnan(share)
-    drawn = np.clip((np.where(empty, 0.0, share) * len(levels)).astype(int), 0, len(levels) - 1)
-    drawn[empty] = len(levels)
-    return ["".join(row) for row in np.array([*levels, " "])[drawn].tolist()]
+    share[empty] = 0.0
+    glyphs = np.array([*appearance.glyphs.levels, " "])
+    levels = _index(share, len(appearance.glyphs.levels))
+    colours = np.where((levels == 0) | appearance.letters, PLAIN, np.maximum(_index(share, len(HEAT)), _FAINTEST))
+    levels[empty] = len(glyphs) - 1
+    texts = ["".join(row) for row in glyphs[levels].tolist()]
+    return [_pieces(text, row) for text, row in zip(texts, colours.tolist(), strict=True)]
+
+
+def _index(share: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    return np.clip((share * count).astype(np.int64), 0, count - 1)
+
+
+def _pieces(text: str, colours: Sequence[int]) -> Sparkline:
+    if max(colours) == PLAIN:
+        return ((text, PLAIN),)
+    runs = groupby(zip(text, colours, strict=True), key=lambda cell: cell[1])
+    return tuple(("".join(sign for sign, _ in run), colour) for colour, run in runs)
 
 
 def _means(values: NDArray[np.float32], width: int) -> NDArray[np.float64]:

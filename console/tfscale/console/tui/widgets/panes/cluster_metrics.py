@@ -12,6 +12,10 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.core.records.training import Training
 from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
 
+_TRAINED, _LONG = 30.0, 600.0
+"""Seconds of training, at least as many as the start took, and of a run, from which on goodput is shown: before, it
+rises from 0 with each second, and tells only how long ago the start was."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -61,9 +65,12 @@ def efficiency(findings: Findings) -> float | None:
 
 
 def goodput(findings: Findings) -> float | None:
-    """Return the share of the run's time spent in steps that count; None as long as no step was measured whole."""
-    productive = findings.spent.get(PRODUCTIVE, 0.0)
-    return productive / sum(findings.spent.values()) if productive else None
+    """Return the share of the run's time spent in steps that count; None while its start alone decides that share."""
+    spent = findings.spent
+    total, began = sum(spent.values()), spent.get("start", 0.0) + spent.get("compile", 0.0)
+    if total < _LONG and total - began < max(began, _TRAINED):
+        return None
+    return spent[PRODUCTIVE] / total if spent.get(PRODUCTIVE) else None
 
 
 def logs_of(snapshot: Snapshot) -> Iterator[Figure]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
+from tfscale.console.tui.widgets.lifetime.start_strip import slowest_starting, start_strip
 from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of, logs_of
 from tfscale.core.text import clock, listing
 
 
-class Title(SnapshotWidget):
-    """Title line: run, strategy, tasks that run, generation, and the clock at the right."""
+class Tag(NamedTuple):
+    """Word for a mode of the console, in letters that stand out."""
 
-    is_paused: reactive[bool] = reactive(False)
+    word: str
+    colour: str
+    """Name of a severity, or of a part of the bars."""
+
+
+class Title(SnapshotWidget):
+    """Title line: run, strategy, tasks that run, generation, and at the right the console's modes and the clock."""
+
     note: reactive[str] = reactive("")
-    """Text beside the clock: a recording under way, or the position of a replay."""
+    """Text beside the clock: the position of a replay."""
+    tags: reactive[tuple[Tag, ...]] = reactive(())
 
     def render(self) -> Text:
         snapshot, palette = self.snapshot, self.appearance.palette
@@ -22,14 +33,13 @@ class Title(SnapshotWidget):
             return Text("tfscale", style=f"bold {palette.text}")
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"tfscale {snapshot.run}", style=f"bold {palette.text}")
-        right = f"paused at {clock(snapshot.at)}" if self.is_paused else clock(snapshot.at)
-        right = f"{self.note}   {right}" if self.note else right
+        right = self._right(clock(snapshot.at))
         generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
         strategy = snapshot.strategy or ""
         parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
         if snapshot.cordoned:
             parts.append(f"cordoned: {listing(list(snapshot.cordoned))}")
-        room = self.size.width - text.cell_len - len(right) - 5
+        room = self.size.width - text.cell_len - right.cell_len - 5
         if len("   ".join(parts)) > room:
             parts[0] = strategy.removesuffix("Strategy")
         if len("   ".join(parts)) > room:
@@ -37,18 +47,29 @@ class Title(SnapshotWidget):
             del parts[0]
         for part in filter(None, parts):
             text.append(f"   {part}", style=palette.dim)
-        text.append(right.rjust(max(len(right) + 2, self.size.width - text.cell_len)), style=palette.dim)
-        return text
+        gap = " " * max(2, self.size.width - text.cell_len - right.cell_len)
+        if not self.tags:
+            return text.append(gap + right.plain, style=palette.dim)
+        return text.append(gap).append_text(right)
+
+    def _right(self, at: str) -> Text:
+        palette, right = self.appearance.palette, Text(no_wrap=True)
+        for word, colour in self.tags:
+            shade = palette.severities.get(colour) or palette.parts[colour]
+            right.append(f" {word} ", style=f"bold {palette.background} on {shade}").append(" ")
+        return right.append("  ".join(filter(None, [self.note, at])), style=palette.dim)
 
 
 class Metrics(SnapshotWidget):
-    """Cluster's figures in one line, the most important first; figures that do not fit are left out."""
+    """Cluster's figures in one line, the most important first, as far as they fit; of a start its stages."""
 
     def render(self) -> Text:
         palette = self.appearance.palette
         text = Text(no_wrap=True)
         if self.snapshot is None:
             return text
+        if (slowest := slowest_starting(self.snapshot)) is not None:
+            return start_strip(self.snapshot.findings.starts[str(slowest)], self.appearance, self.size.width)
         figures = figures_of(self.snapshot) or [Figure("no steps", "measured at present")]
         is_narrow = sum(len(figure.value) + len(figure.name) + 4 for figure in figures) > self.size.width
         gap = 2 if is_narrow else 3

@@ -22,7 +22,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "temperature": celsius,
     **dict.fromkeys(("rate", "rate_before"), "{:.3g} steps/s".format),
     **dict.fromkeys(("lost_seconds", "idle_seconds", "paid_back_after"), duration),
-    "gpu_hours_per_hour": partial(hours_text, digits=2),
+    "gpu_hours_per_hour": hours_text,
     "money_per_hour": "{:,.2f}".format,
     **dict.fromkeys(
         (
@@ -73,5 +73,6 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
 
 def _formatted(name: str, value: float | str | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
-        return ", ".join(value)
+        # Words may have commas; lines of a log are lines.
+        return {"log": "\n", "changed": "; "}.get(name, ", ").join(value)
     return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

@@ -83,10 +83,12 @@ class EventList(ScrollView, can_focus=True):
         before, was_newest = self.cursor, self._at == len(self._rows) - 1
         self._rows = rows
         self.virtual_size = Size(self.size.width, len(rows))
-        if was_newest or before is None or before not in rows:
-            self._move_to(len(rows) - 1)
+        same = (at for at, entry in enumerate(rows) if before is not None and entry.number == before.number)
+        at = len(rows) - 1 if was_newest else next(same, len(rows) - 1)
+        if was_newest or at == len(rows) - 1:
+            self._move_to(at)
         else:
-            self._at = list(rows).index(before)
+            self._at = at
         self.refresh()
 
     def watch_appearance(self) -> None:

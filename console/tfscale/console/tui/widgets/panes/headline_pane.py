@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 from tfscale.console.analysis.finding_kinds import Group, first_step, kind_of
-from tfscale.console.analysis.findings import is_calm, one_each
+from tfscale.console.analysis.findings import is_calm, loss_of, one_each
 from tfscale.console.analysis.first_steps import still_advice
 from tfscale.console.analysis.headline import all_ended
 from tfscale.console.analysis.stragglers.straggler_words import looks_slow
@@ -16,11 +16,12 @@ from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.base_widgets import SnapshotLines
+from tfscale.console.tui.widgets.base_widgets import CulpritWanted, SnapshotLines
+from tfscale.console.tui.widgets.table.culprits import named_stragglers
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.task_status import Stage
-from tfscale.core.text import clock, duration, no_contact
+from tfscale.core.text import clock, duration, no_contact, plural
 
 _REASONS = 2
 """Most reasons for silence in the top line: each agent of another cluster refuses in its own words."""
@@ -38,8 +39,19 @@ _MOST_LINES = 3
 class Headline(SnapshotLines):
     """Answer to the operator: the problem, the task, the cause, since when, the cost; and below it the remedy."""
 
+    def __init__(self, *, is_above_culprits: bool = False) -> None:
+        """Make the pane; above a pane that has a line for each of several culprits, it leaves out what these say."""
+        super().__init__()
+        self._is_above_culprits = is_above_culprits
+
     def lines(self, width: int) -> list[Text]:
-        return headline_lines(self.snapshot, self.appearance, width)
+        snapshot = self.snapshot
+        if self._is_above_culprits and snapshot is not None and _names_several(snapshot):
+            return _joint_lines(snapshot, self.appearance, width)
+        return headline_lines(snapshot, self.appearance, width)
+
+    def on_click(self) -> None:
+        self.post_message(CulpritWanted())
 
 
 def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int) -> list[Text]:
@@ -47,11 +59,7 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
     if snapshot is None:
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
-    sentence = snapshot.moment + sentence
-    style = f"bold {appearance.severity(severity)}"
-    wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
-    lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
-    lines += [Text(f"  {line}", style=style) for line in wrapped[1:]]
+    lines = _sentence_lines(severity, snapshot.moment + sentence, appearance, width)
     if (suspect := snapshot.findings.suspect) is not None and _beside_findings(snapshot) is None:
         _add_in_grey(lines, appearance.spell(looks_slow(suspect, snapshot.at)), appearance, width)
     if (advice := _advice(snapshot)) is not None:
@@ -63,6 +71,26 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
         lines.append(arrow.append(wrapped[0], style=appearance.palette.text))
         lines += [Text(f"  {line}", style=appearance.palette.text, no_wrap=True) for line in wrapped[1:]]
     return lines
+
+
+def _names_several(snapshot: Snapshot) -> bool:
+    return _beside_findings(snapshot) is None and len(named_stragglers(snapshot)) > 1
+
+
+def _joint_lines(snapshot: Snapshot, appearance: Appearance, width: int) -> list[Text]:
+    """Return who is slow since when, and what they cost together, without the clauses of each."""
+    severity, sentence = headline(snapshot)
+    first = named_stragglers(snapshot)[0]
+    loss = loss_of(first)
+    cost = "" if loss is None else f"; the cluster loses {loss:.0%}"
+    return _sentence_lines(severity, f"{snapshot.moment}{sentence.partition(': ')[0]}{cost}", appearance, width)
+
+
+def _sentence_lines(severity: str, sentence: str, appearance: Appearance, width: int) -> list[Text]:
+    style = f"bold {appearance.severity(severity)}"
+    wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
+    lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
+    return lines + [Text(f"  {line}", style=style) for line in wrapped[1:]]
 
 
 def _add_in_grey(lines: list[Text], words: str, appearance: Appearance, width: int) -> None:
@@ -133,6 +161,8 @@ def _beside_findings(snapshot: Snapshot) -> tuple[str, str] | None:
         if moving := _moving(snapshot):
             severity = "info" if len(moving) == len(silent) else "warning"
             return severity, f"{moving[0].link.reason}: waiting for the agents that hold them now"
+        if all(view.link.state is LinkState.CONNECTING and not view.link.reason for view in silent):
+            return "info", f"connecting to {plural(len(silent), 'agent')}"
         refuse = all(view.link.state is LinkState.REFUSED for view in silent)
         return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
     missed = [view for view in silent if not _has_ended_well(view)]

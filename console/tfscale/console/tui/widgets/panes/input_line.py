@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual.widgets import Input
-from tfscale.console.tui.widgets.panes.key_bar import KeyBar
+from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 
 
 class InputLine(Input):

@@ -95,14 +95,17 @@ class LogView(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value:
-            self.is_following = False
-        elif new_value >= self.max_scroll_y:
+        # A view that grows moves up by itself, and is at the end still.
+        if new_value >= self.max_scroll_y:
             self.is_following = True
+        elif new_value < old_value:
+            self.is_following = False
 
     def on_resize(self, _event: events.Resize) -> None:
         if self.is_wrapped:
             self._place(0)
+        if self.is_following:
+            self.scroll_end(animate=False, force=True)
 
     def render_line(self, y: int) -> Strip:
         palette = self.appearance.palette

@@ -14,11 +14,12 @@ from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
+from tfscale.console.tui.widgets.lifetime.start_strip import strip_of
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.task_readings import newest_step, traffic
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.host_sample import Disk, HostSample
-from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.training import TRAINING_DISPLAYS, Training, display_of, shown_name, training_numbers
 from tfscale.core.text import (
     UNKNOWN,
@@ -71,7 +72,8 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
         text = f"{appearance.sign(diagnosis.severity)} {diagnosis.sentence}{since}"
         yield from wrap_hanging(Text(text, style=appearance.severity(diagnosis.severity)), width, 2, _MOST_LINES)
     yield Text()
-    yield from _step(view, appearance, width)
+    strip = strip_of(snapshot.findings.starts, view.task, appearance, width - _NAME)
+    yield from _step(view, appearance, width) if strip is None else [_named("start", strip, appearance)]
     for name, text in worker_functions.facts(view, snapshot):
         yield _field(name, text, appearance)
     yield from _program(view, snapshot, appearance)
@@ -152,10 +154,12 @@ def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iter
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
         verb = "reduced" if probe.gathered_bytes_per_step is None else "exchanged"
         reduced = f"{data_size(probe.reduced_bytes_per_step)} {verb} a step" if probe.reduced_bytes_per_step else ""
-        # Workers of parameter servers only serve the task that has the strategy.
-        strategy = probe.strategy or ("no strategy" if snapshot.strategy is None else "")
+        # Workers of parameter servers only serve the task that has the strategy; before its steps none is known.
+        has_none = snapshot.strategy is None and probe.state is ProbeState.MEASURING
+        strategy = probe.strategy or ("no strategy" if has_none else "")
         facts = [strategy, _replicas(probe), probe.collective or "", reduced, *versions]
-        yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
+        if any(facts):
+            yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
         for sentence in view.techniques:
             yield _field("technique", sentence, appearance)
         for note in view.notes:
@@ -246,6 +250,8 @@ def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterat
 
 
 def _field(name: str, text: str, appearance: Appearance) -> Text:
-    line = Text(name.ljust(_NAME), style=appearance.palette.dim, no_wrap=True)
-    line.append(text, style=appearance.palette.text)
-    return line
+    return _named(name, Text(text, style=appearance.palette.text), appearance)
+
+
+def _named(name: str, text: Text, appearance: Appearance) -> Text:
+    return Text(name.ljust(_NAME), style=appearance.palette.dim, no_wrap=True).append_text(text)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery
-from tfscale.console.tui.widgets.table.task_columns import Column, Scene, Value, column_named
+from tfscale.console.tui.widgets.table.task_columns import Column, Scene, column_named
 from tfscale.core.cluster.task import Task
 
+USUAL_SORT = "flag"
+"""Column by which rows are sorted before the operator chooses: the culprits first, then by name."""
+_CLEARLY = 1.05
+"""Factor between two numbers from which on they change the order of rows: less is noise."""
 GROUPINGS = ("", "host", "role")
 """Properties by which tasks can be grouped; empty: no groups."""
 
@@ -19,7 +23,7 @@ GROUPINGS = ("", "host", "role")
 class RowOrder:
     """Sort column, direction and grouping of the rows."""
 
-    sort: str = "task"
+    sort: str = USUAL_SORT
     is_reversed: bool = False
     group: str = ""
     closed: frozenset[str] = field(default_factory=frozenset)
@@ -63,9 +67,18 @@ Key = Task | str
 """Identity of a row, independent of its position: a task, or the name of a group."""
 
 
-def arrange(views: Sequence[TaskView], query: FilterQuery, order: RowOrder, scene: Scene) -> list[Row]:
-    """Return the rows from top to bottom. Groups stand in the order of their first task, the worst first."""
-    selected = sorted_views([view for view in views if query.takes(view, scene)], order, scene)
+def arrange(
+    views: Sequence[TaskView],
+    query: FilterQuery,
+    order: RowOrder,
+    scene: Scene,
+    before: Mapping[Task, int] | None = None,
+) -> list[Row]:
+    """Return the rows from top to bottom. Groups stand in the order of their first task, the worst first.
+
+    `before` is the place of each task in the same order a moment ago.
+    """
+    selected = sorted_views([view for view in views if query.takes(view, scene)], order, scene, before or {})
     if not order.group:
         return [TaskRow(view) for view in selected]
     rows: list[Row] = []
@@ -76,21 +89,42 @@ def arrange(views: Sequence[TaskView], query: FilterQuery, order: RowOrder, scen
     return rows
 
 
-def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene) -> list[TaskView]:
-    """Sort numbers from the largest and words from A, unknown values last. Equal rows keep their order."""
+def is_by_number(order: RowOrder) -> bool:
+    """Decide whether rows may be sorted by a number that trembles."""
+    return order.sort != "task" and column_named(order.sort).rank is None
+
+
+def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene, before: Mapping[Task, int]) -> list[TaskView]:
+    """Sort numbers from the largest and words from A, unknown values last. Equal rows keep the order of the cluster.
+
+    A row leaves its place of `before` only for numbers that differ clearly.
+    """
     if order.sort == "task":
         return views[::-1] if order.is_reversed else views
     column = column_named(order.sort)
-    valued = [(_coarse(column.sorted_by(view, scene)), view) for view in views]
-    valued_views: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
-    from_top = bool(valued_views) and not isinstance(valued_views[0][0], str)
-    valued_views.sort(key=lambda pair: pair[0], reverse=from_top != order.is_reversed)
-    return [*(view for _, view in valued_views), *(view for value, view in valued if value is None)]
+    valued = [(column.sorted_by(view, scene), view) for view in views]
+    known: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
+    from_top = bool(known) and not isinstance(known[0][0], str)
+    known.sort(key=lambda pair: pair[0], reverse=from_top != order.is_reversed)
+    if before and from_top and is_by_number(order):
+        known.sort(key=lambda pair: before.get(pair[1].task, len(before)))
+        _move_clearly(known, is_rising=order.is_reversed)
+    return [*(view for _, view in known), *(view for value, view in valued if value is None)]
 
 
-def _coarse(value: Value) -> Value:
-    """Round to two digits, so that rows do not swap places because of noise."""
-    return float(f"{value:.2g}") if isinstance(value, float) else value
+def _move_clearly(rows: list[tuple[float, TaskView]], *, is_rising: bool) -> None:
+    """Move each row up past all rows that it differs from clearly."""
+    for index, row in enumerate(rows):
+        place = index
+        while place and _is_clearly_above(row[0], rows[place - 1][0], is_rising=is_rising):
+            place -= 1
+        if place < index:
+            rows.insert(place, rows.pop(index))
+
+
+def _is_clearly_above(one: float, other: float, *, is_rising: bool) -> bool:
+    larger, smaller = (other, one) if is_rising else (one, other)
+    return larger > smaller and (smaller <= 0 or larger >= _CLEARLY * smaller)
 
 
 def _grouped(views: Sequence[TaskView], column: Column, scene: Scene) -> dict[str, list[TaskView]]:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from operator import attrgetter
-from statistics import fmean
+from statistics import fmean, median, mode
 
+from tfscale.console.analysis.condition.stillness import Stillness
 from tfscale.console.analysis.findings import SEVERITIES
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.console.tui.widgets.table.culprits import has_trouble
 from tfscale.console.tui.widgets.task_readings import (
     disk_of,
     gpus_of,
@@ -24,6 +26,7 @@ from tfscale.console.tui.widgets.task_readings import (
     traffic,
     training_number,
 )
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.training import TRAINING_DISPLAYS, display_of
 from tfscale.core.text import (
     UNKNOWN,
@@ -46,6 +49,10 @@ Value = float | str | None
 """Value by which a column is sorted and filtered; None unknown."""
 
 
+_ALIKE = 0.1
+"""Share of a device's time up to which two uses are alike."""
+_SAMPLE = 64
+"""Tasks of which the usual use of a device is taken, at most: a thousand would take longer than the drawing."""
 _WIDEST_NUMBER = 24
 """Largest width of a number's column, whose name may be longer."""
 
@@ -66,6 +73,14 @@ class Scene:
     glyphs: Glyphs
     furthest: int | None = None
     """The newest step of all tasks."""
+    named: frozenset[Task] = frozenset()
+    """Tasks that the top line blames."""
+    steps_apart: float = 0.0
+    """Steps by which tasks in step may seem apart, since their agents report at different moments."""
+    still: Stillness | None = None
+    """The present time without a step, if it is known who waits or is missing."""
+    device: tuple[str, float] | None = None
+    """Kind and use, 0 to 1, of the usual task's device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,11 @@ class Column:
     total: Callable[[Sequence[float]], float] | None = None
     """Function that combines the values of a group of tasks; without one the group's cell is empty."""
     format_value: Callable[[float | None], str] = count
+    usual: Callable[[Scene], str] | None = None
+    """Function that returns what most rows share, so that the heading says it once for all."""
+
+    def heading(self, scene: Scene) -> str:
+        return (self.usual(scene) if self.usual else "") or self.name
 
     def sorted_by(self, view: TaskView, scene: Scene) -> Value:
         return (self.rank or self.value)(view, scene)
@@ -98,14 +118,6 @@ class Column:
             return "", "dim"
         values = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
         return self.format_value(self.total(values) if values else None), "dim"
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A column and its width, in cells of the terminal."""
-
-    column: Column
-    width: int
 
 
 def _number(
@@ -193,11 +205,43 @@ def _in_use(view: TaskView, scene: Scene) -> float | None:
     return host_cpu(view) if use is None else use
 
 
+def _step(view: TaskView, scene: Scene) -> Cell:
+    """Return how far a running task is behind all others; of another task the step that it has come to."""
+    step = newest_step(view)
+    if step is None or scene.furthest is None:
+        return UNKNOWN, "dim"
+    behind = scene.furthest - step
+    if not view.is_up:
+        return _shown_step(step) if behind else "", "dim"
+    return (f"-{_shown_step(behind)}", "text") if behind > scene.steps_apart else ("", "dim")
+
+
+def _kind(view: TaskView, scene: Scene) -> str:
+    return "CPU" if _gpu_use(view, scene) is None else "GPU"
+
+
 def _device(view: TaskView, scene: Scene) -> Cell:
     use = _in_use(view, scene)
     if use is None:
         return UNKNOWN, "dim"
-    return f"{'CPU' if _gpu_use(view, scene) is None else 'GPU'} {percent(use)}", "text"
+    kind = _kind(view, scene)
+    if scene.device is not None and kind == scene.device[0] and abs(use - scene.device[1]) < _ALIKE:
+        return "", "dim"
+    return f"{kind} {percent(use)}", "text"
+
+
+def _usual_device(scene: Scene) -> str:
+    return f"{scene.device[0]} {percent(scene.device[1])}" if scene.device else ""
+
+
+def usual_device(views: Sequence[TaskView], scene: Scene) -> tuple[str, float] | None:
+    """Return kind and median use of the devices of a sample of the tasks; None where none is known."""
+    sample = views[:: -(-len(views) // _SAMPLE) or 1]
+    used = [(_kind(view, scene), use) for view in sample if view.is_up and (use := _in_use(view, scene)) is not None]
+    if not used:
+        return None
+    kind = mode(kind for kind, _ in used)
+    return kind, median(use for each, use in used if each == kind)
 
 
 def _memory(view: TaskView, scene: Scene) -> float | None:
@@ -238,10 +282,13 @@ def _flag_value(view: TaskView, scene: Scene) -> str:
 
 
 def _flag_rank(view: TaskView, scene: Scene) -> int:
-    """Return a rank by severity, then by ratio to a tenth."""
-    text, severity = flag_text(view, scene.now, scene.glyphs)
-    ratio = (view.summary.ratio if view.summary else None) or 0.0
-    return (_RANKS.index(severity) * 1000 if text else 0) + min(999, round(10 * ratio))
+    """Return a rank of whoever the top line blames, then of all others with trouble.
+
+    Neither severity nor ratio counts: both tremble, and rows would change places.
+    """
+    if not has_trouble(view):
+        return 0
+    return 2 if view.task in scene.named else 1
 
 
 def _nothing(_view: TaskView, _scene: Scene) -> Cell:
@@ -260,7 +307,11 @@ COLUMNS: tuple[Column, ...] = (
     ),
     _number("up", "since it was started", 9, _uptime, elapsed, 8, total=min, tone="dim"),
     _text("gen", "generation and attempt", 5, _attempt, 9),
-    _number("step", "the newest step", 7, _of_view(newest_step), _shown_step, 0, total=max),
+    Column(
+        "step", "the newest step; steps behind it", 7, _of_view(newest_step), _step, right=True, total=max,
+        format_value=_shown_step,
+        usual=lambda scene: "" if scene.furthest is None else f"step {_shown_step(scene.furthest)}",
+    ),
     _number("behind", "steps behind the furthest", 6, _behind, _shown_step, 13, total=max),
     _number("time", "one step", 7, _of_summary("step_time"), step_time, 0, unit=1e-3),
     Column(
@@ -268,8 +319,8 @@ COLUMNS: tuple[Column, ...] = (
         unit=1e-3,
     ),
     Column(
-        "trend", "the step time of the last minute", 16, _of_summary("step_time"), _nothing, 1,
-        drawn=Drawn.TREND, unit=1e-3,
+        "trend", "the lag of the last minute", 16, _of_summary("lag"), _nothing, 1,
+        drawn=Drawn.TREND, unit=1e-3, usual=lambda _: "lag, last minute",
     ),
     _number("lag", "one step without the all-reduce", 7, _of_summary("lag"), step_time, 10, unit=1e-3, total=max),
     _number("ratio", "lag over its peers'", 5, _of_summary("ratio"), ratio, 10, total=max),
@@ -278,7 +329,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("stale", "updates by others, pull to push", 5, _staleness, ratio, 12),
     Column(
         "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
-        format_value=percent,
+        format_value=percent, usual=_usual_device,
     ),
     _number("gpu", "GPUs in use", 5, _gpu_use, percent, 11, unit=0.01),
     _number("cpu", "the host's CPUs in use", 5, _of_view(host_cpu), percent, 11, unit=0.01),
@@ -333,47 +384,3 @@ def usual(views: Sequence[TaskView]) -> tuple[str, ...]:
     """Return the names of the usual columns, and `stale` where updates can be stale."""
     is_asynchronous = any(view.summary is not None and view.summary.staleness is not None for view in views)
     return (*USUAL, "stale") if is_asynchronous else USUAL
-
-
-_GAP = 2
-_SHORT_BAR = 10
-"""Width below which a bar says little; flags are cut before it."""
-_GOOD_BAR = 20
-_WIDEST_BAR = 72
-_GOOD_FLAGS = 20
-"""Width below which other columns are left out first; so is `_GOOD_BAR`."""
-_WIDEST_FLAGS = 40
-
-
-def layout(
-    width: int, chosen: Sequence[str], names: Sequence[str], hosts: Sequence[str], logs: Iterable[str] = ()
-) -> list[Placed]:
-    """Return the chosen columns that fit into `width` cells, in order; the bar and the flags share the rest."""
-    wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
-    columns = [column for column in columns_with(logs) if column.name in chosen or column.name == "task"]
-    needs = {column.name: wide.get(column.name, column.width) for column in columns}
-    fitting = _fitting(columns, needs, width)
-    widths = {column.name: needs[column.name] for column in fitting}
-    spare = width - sum(needed + _GAP for needed in widths.values()) + _GAP
-    for name, share, widest in (("phases", 2 / 3, _WIDEST_BAR), ("flag", 1.0, _WIDEST_FLAGS)):
-        if name in widths and spare > 0:
-            grown = min(widest - widths[name], int(spare * share) if "flag" in widths else spare)
-            widths[name] += grown
-            spare -= grown
-    for name, shortest in (("phases", _SHORT_BAR), ("flag", 1), ("phases", 1)):
-        if name in widths and spare < 0:
-            cut = max(0, min(widths[name] - shortest, -spare))
-            widths[name] -= cut
-            spare += cut
-    return [Placed(column, widths[column.name]) for column in fitting]
-
-
-def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
-    good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
-    fitting = list(columns)
-    # A column that is not usual was chosen by the operator, or is what this cluster is about: usual ones go before it.
-    can_go = [column for column in columns if column.drop]
-    dropping = sorted(can_go, key=lambda column: (column.name in USUAL, column.drop))
-    while dropping and sum(good[column.name] + _GAP for column in fitting) - _GAP > width:
-        fitting.remove(dropping.pop())
-    return fitting

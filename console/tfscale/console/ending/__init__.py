@@ -1,0 +1,1 @@
+"""End of a run: what is said of it when it is over."""

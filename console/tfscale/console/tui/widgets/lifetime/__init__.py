@@ -1,0 +1,1 @@
+"""Widgets of a run's begin and of its end."""
