@@ -1,6 +1,6 @@
 """Fixtures of all tests: they, and the consoles that they start, stay away from what this user's own console keeps.
 
-Beside them options about the matrix and turns, and the count of reruns.
+Beside them options about the matrix and turns, the limit of each test, and the count of reruns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plugins import matrix_runs, turns
+from plugins import limits, matrix_runs, turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(matrix_runs.MatrixRuns(config))
     config.pluginmanager.register(turns)
+    config.pluginmanager.register(limits)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,7 @@
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,14 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         monkeypatch.setenv(name, str(tmp_path_factory.mktemp("xdg")))
     for name in ("TF_CONFIG", "TFSCALE_CLUSTER", "TFSCALE_TASK", "TFSCALE_ROLE", "TFSCALE_INDEX"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(disk)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)

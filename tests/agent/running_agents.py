@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
 from tfscale.agent import wire
 from tfscale.agent.cluster.peers import Peer
@@ -142,3 +143,10 @@ async def until(condition: Callable[[], object], patience: float = 30) -> None:
     async with asyncio.timeout(patience):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
+
+
+def fill(disk: Path) -> None:
+    """Leave no room on a disk."""
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(1 << 12)):
+            pass

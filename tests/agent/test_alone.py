@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from loopback import free_addresses
 
 pytestmark = pytest.mark.usefixtures("source_roots")
 _AGENT = (sys.executable, "-m", "tfscale.agent.cli")
@@ -62,12 +63,24 @@ def test_stdout_and_stderr_keep_their_order_where_they_go_to_the_same_place(star
     assert output.partition(b"shows it\n")[2].split() == [b"%d" % n for n in range(2000)]
 
 
-def test_an_agent_whose_stdout_nobody_reads_ends_when_asked_and_counts_what_was_lost(start: Start) -> None:
-    agent = start("import time; print('x' * 999_999, flush=True); time.sleep(60)")
+@pytest.mark.parametrize("cluster", ["", '[recovery]\npolicy = "Never"\nmin_workers = 1\n'], ids=["alone", "seat"])
+@pytest.mark.parametrize(("then", "status"), [("time.sleep(60)", -signal.SIGTERM), ("pass", 0)], ids=["runs", "ended"])
+def test_an_agent_whose_stdout_nobody_reads_ends_when_asked_and_counts_what_was_lost(
+    cluster: str, then: str, status: int, start: Start, tmp_path: Path
+) -> None:
+    flags = ["--state-dir", str(tmp_path)]
+    if cluster:
+        task, seat = free_addresses(2)
+        (tmp_path / "c.toml").write_text(f'{cluster}[cluster]\nworker = ["{task}"]\n[agents]\n"worker:0" = "{seat}"\n')
+        flags += ["--cluster", str(tmp_path / "c.toml"), "--show-output", "--exit-with-task"]
+    agent = start(f"import time; print('x' * 999_999, flush=True); {then}", *flags)
     assert agent.stdout is not None
     select.select([agent.stdout], [], [], 20)
+    while status == 0 and not any('"ended": 1' in path.read_text() for path in tmp_path.glob("*/**/*.state.json")):
+        time.sleep(0.1)
+    time.sleep(0.5)
     agent.terminate()
-    assert agent.wait(10) == -signal.SIGTERM
+    assert agent.wait(10) == status
     output, errors = agent.communicate()
     lost = 1_000_000 - len(output)
     assert lost and f"nobody reads stdout: the task's last {lost} bytes there are in ".encode() in errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -11,6 +12,8 @@ from tfscale.agent.private_file import open_private, replace_for_good
 
 _ROOM = 64 << 10
 """Bytes that the files of a start have together: journal, state and the room that is set aside for its end."""
+_LEAST = 4 << 10
+"""Bytes of room below which it is given back as a whole: a block of most disks."""
 
 
 async def keep(files: FileThread, path: Path, text: str) -> None:
@@ -24,6 +27,19 @@ async def keep(files: FileThread, path: Path, text: str) -> None:
     except (OSError, DiskHangs):
         given_up.set()
         raise
+
+
+async def set_room_aside(files: FileThread, path: Path) -> None:
+    """Check the room as `check_room` does, and hold it until `keep` finds a full disk, or `give_room` is called.
+
+    Raises OSError and DiskHangs.
+    """
+    await files.call(lambda: _set_aside(_room(path)))
+
+
+async def give_room(files: FileThread, path: Path) -> None:
+    """Give back what is left of the room that was set aside: it is used now. Raises OSError and DiskHangs."""
+    await files.call(lambda: _room(path).unlink(missing_ok=True))
 
 
 async def check_room(files: FileThread, path: Path) -> None:
@@ -45,7 +61,36 @@ def _try_room(path: Path) -> None:
         trial.unlink(missing_ok=True)
 
 
+def _room(path: Path) -> Path:
+    return path.with_name(path.name + ".room")
+
+
+def _set_aside(room: Path) -> None:
+    descriptor = open_private(str(room), os.O_WRONLY)
+    try:
+        os.posix_fallocate(descriptor, 0, _ROOM)
+        os.fsync(descriptor)
+    except OSError:
+        room.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def _replace(path: Path, text: str, given_up: threading.Event) -> None:
+    try:
+        _put(path, text, given_up)
+    except OSError as error:
+        room = _room(path)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not room.exists():
+            raise
+        # Half of it each time: who else writes may take what is free before the next write.
+        half = room.stat().st_size // 2
+        os.truncate(room, half) if half >= _LEAST else room.unlink()
+        _put(path, text, given_up)
+
+
+def _put(path: Path, text: str, given_up: threading.Event) -> None:
     temporary = path.with_name(path.name + ".new")
     with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
         file.write(text)

@@ -6,7 +6,6 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.agent.placement.seat import SeatReport
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.access.orders import ORDERS, Subject
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.failure import hang_limits
@@ -92,11 +92,6 @@ class EncodedFrame(NamedTuple):
         # Of a field that comes twice the last one counts.
         more = telemetry_pb2.Frame(dropped=dropped).SerializeToString()
         return self._replace(message=self.message + more)
-
-
-def steady_time() -> float:
-    """Return the time of a clock of this host that nobody sets, and that does not stop in a suspended host."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:

@@ -759,6 +759,7 @@ class ApplyRequest(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     VERB_FIELD_NUMBER: _builtins.int
     RESTARTED_FOR_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
@@ -766,6 +767,10 @@ class ApplyRequest(_message.Message):
     """the command that asks"""
     restarted_for: _builtins.str
     """as in TaskStatus"""
+    counts: _builtins.str
+    """What the sender has counted for [recovery], as JSON with ages in seconds; empty: nothing. The receiver keeps what
+    is of a newer generation than its own.
+    """
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -777,10 +782,11 @@ class ApplyRequest(_message.Message):
         to: Global___TaskIdentity | None = ...,
         verb: Global___ApplyRequest.Verb.ValueType = ...,
         restarted_for: _builtins.str = ...,
+        counts: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "restarted_for", b"restarted_for", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "generation", b"generation", "reason", b"reason", "restarted_for", b"restarted_for", "target", b"target", "to", b"to", "verb", b"verb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -798,6 +804,7 @@ class FailureReport(_message.Message):
     STILL_FIELD_NUMBER: _builtins.int
     IS_INSIDE_FIELD_NUMBER: _builtins.int
     UNSTARTED_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """that has failed: "worker:1" """
     checkpoint: _builtins.float
@@ -809,6 +816,8 @@ class FailureReport(_message.Message):
     """of a hang: it waits in a collective"""
     unstarted: _builtins.float
     """Seconds for which nothing was heard of its start in the status's generation; absent where it runs or ended."""
+    counts: _builtins.str
+    """as in ApplyRequest"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     @_builtins.property
@@ -826,10 +835,11 @@ class FailureReport(_message.Message):
         still: _builtins.float | None = ...,
         is_inside: _builtins.bool = ...,
         unstarted: _builtins.float | None = ...,
+        counts: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "status", b"status", "still", b"still", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_global_step", b"_global_step", "_still", b"_still", "_unstarted", b"_unstarted", "checkpoint", b"checkpoint", "counts", b"counts", "global_step", b"global_step", "is_inside", b"is_inside", "status", b"status", "still", b"still", "task", b"task", "to", b"to", "unstarted", b"unstarted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015

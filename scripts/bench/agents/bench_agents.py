@@ -3,6 +3,7 @@
     scripts/bench_agents                            # eight rounds, eleven minutes
     scripts/bench_agents --tensorflow               # and the agents of two workers that TensorFlow trains
     scripts/bench_agents --rounds 1 --seconds 10    # a short look
+    scripts/bench_agents --hosts 1000 --rounds 5    # only the start of the lead's agent of so many hosts
 
 In each round nobody watches the agent, then one console does, then three. Its program tells it of 100 steps a second,
 and glances and node_exporter read the host once a second all the time. CPU is the median of the rounds, with the least
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import lead_start
 import psutil
 from local_cluster import end, running, wait_until, write_cluster
 from peers import NOT_THERE, peers
@@ -141,9 +143,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, metavar="N")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of each window (20)")
     parser.add_argument("--tensorflow", action="store_true", help="two workers that TensorFlow trains, too")
+    parser.add_argument("--hosts", type=int, metavar="N", help="only the start of the lead's agent of so many hosts")
     flags = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}\n")
+    if flags.hosts:
+        with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name:
+            lead_start.measure(Path(name), flags.hosts, flags.rounds)
+        return 0
     with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name, peers(folder := Path(name)) as running_peers:
         others = {peer: psutil.Process(each.pid) for peer, each in running_peers.items() if each is not None}
         print(HEAD, flush=True)

@@ -2,6 +2,7 @@
 
     scripts/bench_restarts              # seven pairs, some seven minutes on two quiet cores
     scripts/bench_restarts --pairs 1    # a short look
+    scripts/bench_restarts --agreement  # both by tfscale: without a spare, and with one, where three agents agree
 
 By hand: both workers are killed, and when both have gone, both are started again, without agents and without a probe.
 Killed, because workers of stock TensorFlow do not end at SIGTERM (trainer/compat/sigterm.py): no stop is shorter. By
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -94,13 +95,20 @@ def by_hand(folder: Path) -> Restart:
         return Restart(gone - asked, 0.0, at - gone, cpu)
 
 
-def by_tfscale(folder: Path) -> tuple[Restart, float]:
-    """Return the restart, and the seconds that the console took until its order was there."""
+def by_tfscale(folder: Path, spare: str = "") -> tuple[Restart, float]:
+    """Return the restart, and the seconds that the console took until its order was there.
+
+    With the address of a spare's agent there is one, and a majority of three agents agrees on the restart.
+    """
     cluster = write_cluster(folder, WORKERS)
+    if spare:
+        _add_spare(cluster, spare)
     command = [sys.executable, PROGRAM, folder]
     with contextlib.ExitStack() as stack:
         said = stack.enter_context((folder / "agents.log").open("w+"))
         agents = [start_agent(folder, cluster, index, command, said=said.fileno()) for index in range(WORKERS)]
+        if spare:
+            agents.append(start_agent(folder, cluster, 0, command, said=said.fileno(), spare=spare))
         stack.callback(end, agents)
         first_step(folder, 1, agents)
         time.sleep(TRAINED)
@@ -116,6 +124,14 @@ def by_tfscale(folder: Path) -> tuple[Restart, float]:
         stopped, started = times["stopped"], times["running"]
         at, cpu = first_step(folder, 2, agents)
         return Restart(stopped - asked, started - stopped, at - started, cpu), asked - called
+
+
+def _add_spare(cluster: Path, spare: str) -> None:
+    """Give each agent a host of its own, since one a host votes, and add a spare."""
+    text = cluster.read_text()
+    hosts = iter(["127.0.0.2", "127.0.0.3"] * 2)
+    moved = re.sub(r"127\.0\.0\.1", lambda _: next(hosts), text)
+    cluster.write_text(f'{moved}\n[spares]\nagents = ["{spare}"]\n')
 
 
 def first_step(folder: Path, starts: int, processes: Sequence[subprocess.Popen[bytes]]) -> tuple[float, float]:
@@ -148,33 +164,34 @@ def middle(values: Sequence[Restart]) -> Restart:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=7, metavar="N")
+    parser.add_argument("--agreement", action="store_true", help="without and with a spare, in the place of by hand")
     flags = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}\n")
     print(HEAD, flush=True)
-    hand: list[Restart] = []
-    tfscale: list[Restart] = []
+    first, second = ("without a spare", "with a spare") if flags.agreement else ("by hand", "by tfscale")
+    seen: dict[str, list[Restart]] = {first: [], second: []}
     orders: list[float] = []
 
-    def measure_hand(folder: Path) -> None:
-        hand.append(by_hand(folder))
-        print(hand[-1].row("by hand"), flush=True)
+    def measure(name: str, folder: Path) -> None:
+        if name == "by hand":
+            restart = by_hand(folder)
+        else:
+            spare = next(free_addresses(1)).replace("127.0.0.1", "127.0.0.4")
+            restart, order = by_tfscale(folder, spare if name == "with a spare" else "")
+            orders.append(order)
+        seen[name].append(restart)
+        print(restart.row(name), flush=True)
 
-    def measure_tfscale(folder: Path) -> None:
-        restart, order = by_tfscale(folder)
-        tfscale.append(restart)
-        orders.append(order)
-        print(restart.row("by tfscale"), flush=True)
-
-    both: tuple[Callable[[Path], None], ...] = (measure_hand, measure_tfscale)
     for number in range(flags.pairs):
-        for measure in both if number % 2 == 0 else both[::-1]:
-            with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name:
-                measure(Path(name))
-    print(middle(hand).row("**by hand, median**"), middle(tfscale).row("**by tfscale, median**"), sep="\n")
-    added = sorted(ours.total - theirs.total for ours, theirs in zip(tfscale, hand, strict=True))
-    outside = sorted(ours.stop + ours.between - theirs.stop for ours, theirs in zip(tfscale, hand, strict=True))
-    cpu = sorted(ours.cpu - theirs.cpu for ours, theirs in zip(tfscale, hand, strict=True))
+        for name in (first, second) if number % 2 == 0 else (second, first):
+            with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:
+                measure(name, Path(folder))
+    print(*(middle(restarts).row(f"**{name}, median**") for name, restarts in seen.items()), sep="\n")
+    pairs = list(zip(seen[first], seen[second], strict=True))
+    added = sorted(ours.total - theirs.total for theirs, ours in pairs)
+    outside = sorted(ours.stop + ours.between - theirs.stop - theirs.between for theirs, ours in pairs)
+    cpu = sorted(ours.cpu - theirs.cpu for theirs, ours in pairs)
     print(
         f"\nAdded: {median(added):+.2f} s, median of {len(added)} pairs ({added[0]:+.2f} to {added[-1]:+.2f});"
         f" before the start {median(outside):+.2f} s ({outside[0]:+.2f} to {outside[-1]:+.2f});"

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ from tfscale.agent.cluster import gang as gang_module
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Superseded, Verb
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
-from tfscale.core.cluster.placement.host_failures import HostFailures
+from tfscale.core.cluster.placement.host_failures import HostCount, HostFailures
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records.task_status import Exit, Reason, Stage, TaskState, TaskStatus
@@ -343,7 +345,7 @@ class FakePlacer:
             raise GangError("1 of 3 agents answers")
         return self.agreed
 
-    async def agree(self, intent: Intent, _failed_in: int | None, /) -> None:
+    async def agree(self, intent: Intent, _counts: RecoveryCounts, _failed_in: int | None, /) -> None:
         if self.agreed >= intent.generation:
             raise Overtaken(f"a command of generation {self.agreed} came first")
         self.agreed = intent.generation
@@ -454,10 +456,11 @@ async def test_a_lead_without_a_majority_waits_before_it_starts_what_it_stopped(
 
 
 async def test_the_failures_of_an_uncordoned_host_count_anew(setup: Setup) -> None:
-    failures = HostFailures({"host-a": (1.0, 2.0, 3.0), "host-b": (4.0,)})
-    await setup.journal.update(host_failures=failures)
+    once, twice = HostCount((1.0,), 1), HostCount((1.0, 2.0), 1)
+    await setup.journal.count(lambda own: replace(own, hosts=HostFailures({"host-a": twice, "host-b": once})))
     await setup.next_lead().forgive("host-a")
-    assert Journal(setup.path).entry.host_failures == failures.without("host-a")
+    hosts = Journal(setup.path).entry.counts.hosts.by_host
+    assert {host: len(count.times) for host, count in hosts.items()} == {"host-b": 1, "host-a": 0}
 
 
 async def test_a_stop_whose_number_another_command_had_is_repeated_above_it(setup: Setup) -> None:

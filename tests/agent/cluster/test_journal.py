@@ -1,9 +1,12 @@
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
+from tfscale.agent.cluster import journal as kept
 from tfscale.agent.cluster.journal import MOST_GENERATIONS, Intent, Journal, JournalEntry, JournalError
+from tfscale.agent.cluster.restart_budget import RestartBudget
 from tfscale.agent.file_thread import FileThread
 
 
@@ -15,6 +18,24 @@ async def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, intent=intent)
     await journal.update(intent=None, drained=True)
     assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, drained=True)
+
+
+@pytest.mark.parametrize(("boot", "since"), [("this one", 30.0), ("another one", 0.0)])
+async def test_counts_age_by_a_clock_that_nobody_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str, since: float
+) -> None:
+    now = 5000.0
+    monkeypatch.setattr(kept, "steady_time", lambda: now)
+    journal, budget = Journal(tmp_path / "j"), RestartBudget("worker:0").after_restart(now - 10.0, 2)
+    await journal.count(lambda counts: counts.with_budget(budget))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    if boot == "this one":
+        now += since
+    else:  # whose clock begins again, after nobody knows how long
+        monkeypatch.setattr(kept, "boot_id", lambda: boot)
+        now = 7.0
+    (read,) = Journal(tmp_path / "j").entry.counts.budgets
+    assert now - read.restarts[0] == pytest.approx(10.0 + since, abs=0.1)
 
 
 async def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:

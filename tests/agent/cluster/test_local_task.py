@@ -6,15 +6,18 @@ import asyncio
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from running_agents import W1
+from running_agents import W1, fill
 from tfscale.agent.cluster import start_trial
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.shim_state import read_state
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records.task_status import Reason, TaskState
@@ -45,6 +48,25 @@ async def test_a_request_that_is_sent_again_waits_for_the_start_of_the_first(tas
     first.cancel()
     status = await task.run(2, Reason("test"))
     assert (status.state, status.attempt) == (TaskState.RUNNING, 1)
+
+
+async def test_a_disk_that_fills_up_after_the_trial_prevents_no_restart(
+    settings_of: Callable[..., AgentSettings], spec: TaskSpec, small_disk: Path
+) -> None:
+    settings = settings_of(W1, state_dir=small_disk)
+    files = settings.files
+    files.folder.mkdir(parents=True)
+    supervisor = Supervisor(replace(spec, state=files.shim_state, lock=files.shim_lock, log=files.log), lambda _: None)
+    task = LocalTask(settings, Journal(files.journal), supervisor, ProbeReports(W1))
+    await task.run(2, Reason("test"))
+    await task.check(3, True)
+    fill(small_disk)
+    await task.fence(3, Reason("test"), verb=Verb.RESTART)
+    assert (await task.run(3, Reason("test"))).state is TaskState.RUNNING
+    assert Journal(files.journal).entry.task_generation == 3
+    await supervisor.stop("the test is over")
+    state = read_state(files.shim_state)
+    assert state is not None and (state.generation, state.requested) == (3, True)
 
 
 async def test_a_fence_ends_what_is_older_and_keeps_what_is_not(task: LocalTask) -> None:

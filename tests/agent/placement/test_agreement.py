@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided
 from tfscale.agent.cluster.journal import Intent
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.consensus.joining import Joining
 from tfscale.agent.consensus.quorum import Quorum
 from tfscale.agent.consensus.register import Register
@@ -79,10 +80,12 @@ async def test_every_agent_learns_the_newest_command(cluster: Cluster) -> None:
     assert await cluster.of(HOSTS[0]).newest() is None
     await cluster.of(HOSTS[0]).agree(intent(2), home, home, None)
     placed = moved(cluster.spec, 3)
-    await cluster.of(HOSTS[1]).agree(intent(3), placed, home, None)
+    slow = RecoveryCounts(slow=("worker:2",))
+    await cluster.of(HOSTS[1]).agree(intent(3), placed, home, None, slow)
     command = AgreedCommand(Address(HOSTS[1], 7070), "restart", intent(3).tasks, 3, placed)
     for host in (*HOSTS, "10.0.0.9"):
-        assert await cluster.of(host).newest() == command
+        newest = await cluster.of(host).newest()
+        assert newest == command and newest.counts == slow
 
 
 async def test_of_two_commands_of_one_generation_the_second_is_refused(cluster: Cluster) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +11,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from life.placed_cluster import Cluster, placed, placement_at, restart_without, seat
-from running_agents import W0, W1, W2, agent, runs, status_when
+from running_agents import W0, W1, W2, agent, fill, runs, status_when
 from tfscale.agent.consensus import voter_peer
 from tfscale.agent.placement import mover
 from tfscale.agent.placement.seat_peer import SeatPeer
@@ -29,28 +26,11 @@ ALL = (W0, W1, W2)
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(disk)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a small disk")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
-
-
-@pytest.fixture
 def cluster(make_settings: Callable[..., AgentSettings], small_disk: Path) -> Cluster:
     """Return a cluster whose spare keeps its state on a small disk."""
     cluster = Cluster(make_settings)
     cluster.seats["spare"] = replace(cluster.seats["spare"], state_dir=small_disk)
     return cluster
-
-
-def fill(disk: Path) -> None:
-    with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
-        while file.write(bytes(1 << 12)):
-            pass
 
 
 async def test_a_spare_whose_disk_is_full_is_given_no_task_until_it_has_room(

@@ -11,6 +11,7 @@ import pytest
 from tfscale.agent.cluster.failure_report import FailureReport
 from tfscale.agent.cluster.gang import Gang, GangError, TasksEnded, Verb, lowest_living
 from tfscale.agent.cluster.journal import Intent, Journal
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.cluster.restart_budget import Progress
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing
@@ -95,7 +96,7 @@ class StoppedElsewhere:
     async def newest(self) -> int:
         return 5
 
-    async def agree(self, _intent: Intent, failed_in: int | None, /) -> None:
+    async def agree(self, _intent: Intent, _counts: RecoveryCounts, failed_in: int | None, /) -> None:
         assert failed_in == 1
         raise TasksEnded("a stop in generation 5 has ended them")
 
@@ -124,6 +125,26 @@ async def test_a_report_of_a_generation_that_was_left_restarts_nothing(tmp_path:
     assert (await cluster.acting.hear(late)).words == ""
     await asyncio.sleep(0.5)
     assert {member.of.generation for member in cluster.members.values()} == {2}
+
+
+async def test_a_clock_that_is_set_neither_spends_nor_renews_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(1, tmp_path, policy=replace(POLICY, max_restarts=3, without_progress=9))
+    (task,) = cluster.spec.tasks
+    for number, days in enumerate((0, 1, -1), 1):
+        now = 1.8e9 + 86400.0 * days
+        monkeypatch.setattr(acting_lead.time, "time", lambda now=now: now)
+        await cluster.acting.hear(cluster.report(task))
+        await cluster.all_run()
+        member = cluster.members[task]
+        assert f"restart {number} of 3 within 1 h" in member.of.reason
+        member.runs.clear()
+        member.of = replace(member.of, state=TaskState.EXITED, exit=Exit(None, 9, now))
+    async with asyncio.timeout(10):
+        while not (verdict := await cluster.acting.hear(cluster.report(task))).is_final:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert "all 3 restarts within 1 h are spent" in verdict.words
 
 
 async def test_who_is_not_the_lowest_that_answers_names_the_one_that_is(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ async def test_a_worker_that_became_slow_is_restarted_by_the_policy_and_its_gain
     measured = worth_restarting.by_policy(restart)
     assert measured is not None and (measured.worker, measured.was_worth_it) == ("worker:1", True)
     assert listener.told == []
-    assert Journal(settings[spec.lead].files.journal).entry.slow == ("worker:1",)
+    assert Journal(settings[spec.lead].files.journal).entry.counts.slow == ("worker:1",)
 
 
 async def _patiently(settings: AgentSettings, reached: Callable[[Any], bool]) -> Any:

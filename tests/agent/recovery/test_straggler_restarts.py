@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,9 @@ import pytest
 from tfscale.agent.cluster.failure_report import FailureReport
 from tfscale.agent.cluster.gang import Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.cluster.restart_budget import Progress
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangStacks
@@ -71,7 +72,7 @@ class Lead:
             pauses=HangPauses({}),
         )  # fmt: skip
         self.restarts = StragglerRestarts(
-            spec=spec, policy=policy, journal=self.journal, gang=gang, acting=self.acting, strategy=lambda: None,
+            spec=spec, policy=policy, gang=gang, acting=self.acting, strategy=lambda: None,
             mover=None,
         )  # fmt: skip
 
@@ -91,9 +92,9 @@ async def test_the_gang_is_restarted_and_the_restart_counted(tmp_path: Path) -> 
     assert lead.generations == [2, 2]
     assert {each.of.reason for each in lead.members.values() if each.of} == {f"{REASON}, restart 1 of 10 within 1 h"}
     assert {each.of.restarted_for for each in lead.members.values() if each.of} == {"worker:1"}
-    (budget,) = lead.journal.entry.budgets
-    assert budget.name == "worker:0" and len(budget.restarts) == 1 and time.time() - budget.restarts[0] < 60
-    assert Journal(tmp_path / "journal.json").entry.slow == ("worker:1",)
+    (budget,) = lead.journal.entry.counts.budgets
+    assert budget.name == "worker:0" and len(budget.restarts) == 1 and steady_time() - budget.restarts[0] < 60
+    assert Journal(tmp_path / "journal.json").entry.counts.slow == ("worker:1",)
 
 
 @pytest.mark.parametrize("policy", [OnStraggler.TELL, OnStraggler.REPLACE])
@@ -108,7 +109,7 @@ async def test_without_another_agent_nothing_is_replaced(tmp_path: Path) -> None
     lead = Lead(tmp_path, replace(POLICY, on_straggler=OnStraggler.REPLACE))
     with pytest.raises(GangError, match="tasks stay where they are"):
         await lead.restart(policy="replace")
-    assert (lead.generations, lead.journal.entry.budgets, lead.journal.entry.slow) == ([1, 1], (), ())
+    assert (lead.generations, lead.journal.entry.counts) == ([1, 1], RecoveryCounts())
 
 
 async def test_the_same_worker_is_restarted_again_only_where_that_was_worth_it(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_the_same_worker_is_restarted_again_only_where_that_was_worth_it(t
     await lead.restart(W0)
     await lead.restart(was_worth_it=True)
     assert lead.generations == [4, 4]
-    assert lead.journal.entry.slow == ("worker:1", "worker:0")
+    assert lead.journal.entry.counts.slow == ("worker:1", "worker:0")
 
 
 async def test_of_two_consoles_one_comes_first(tmp_path: Path) -> None:

@@ -249,12 +249,12 @@ async def test_another_agent_decides_while_that_of_the_lead_is_dead(
             lead.wait()
             kill(before)
             new = await status_when(settings[W1], lambda status: status.generation == 2 and status.pid)
-            assert "after worker:1 was killed by SIGKILL" in new.reason
+            assert "after worker:1 was killed by SIGKILL, restart 1 of 10 within 1 h" in new.reason
             with agent_process(settings[CHIEF], recovery=document):
                 assert (await runs(settings[CHIEF])).pid == chief.pid  # it follows
                 kill(new)
                 last = await status_when(settings[W1], lambda status: status.generation > 2 and status.pid)
-    assert last.generation == 3
+    assert last.generation == 3 and "restart 2 of 10 within 1 h" in last.reason  # it learnt of the first
 
 
 @pytest.mark.usefixtures("source_roots")

@@ -101,8 +101,8 @@ async def test_a_report_is_refused_where_it_is_too_long_and_without_a_policy(
         await runs(settings)
         with pytest.raises(grpc.aio.AioRpcError, match=r"has no \[recovery\]: give all agents the same file"):
             await service.ReportFailure(report)
-        report.status.exit.log.append("x" * 100_000)
-        with pytest.raises(grpc.aio.AioRpcError, match="a report has at most 65536 bytes"):
+        report.status.exit.log.append("x" * 200_000)
+        with pytest.raises(grpc.aio.AioRpcError, match="a report has at most 131072 bytes"):
             await service.ReportFailure(report)
 
 

@@ -18,7 +18,7 @@ from simulated.host_lives import LIFE, NOON, Clock, HostsLoop
 from simulated.simulated_calls import Channel, Network, Server
 from simulated.simulated_tasks import Processes, SimulatedSupervisor
 from tfscale.agent import file_thread, kept_file
-from tfscale.agent.cluster import local_task, start_trial
+from tfscale.agent.cluster import local_task, peers, start_trial
 from tfscale.agent.file_thread import FileThread
 from tfscale.agent.life import agent_parts, daemon, placed_agent, spare_daemon
 from tfscale.agent.life.own_process import OwnProcess
@@ -127,6 +127,9 @@ def _patches(outside: Outside) -> list[AbstractContextManager[Any]]:
         disks.check_room()
         return opened(path, flags)
 
+    async def listens(*_: Any, **__: Any) -> bool:
+        return True  # the channel finds out
+
     def channel(_opener: ChannelOpener, address: Address, **_: bool) -> Any:
         life = LIFE.get()
         return Channel(network, "" if life is None else life.host, str(address))
@@ -134,11 +137,13 @@ def _patches(outside: Outside) -> list[AbstractContextManager[Any]]:
     return [
         patch.object(time, "time", unix_time),
         patch.object(time, "monotonic", lambda: unix_time() - NOON),
+        patch.object(time, "clock_gettime", lambda _: unix_time() - NOON),
         patch.object(os, "fsync", lambda _: None),
         patch.object(FileThread, "call", call),
         patch.object(FileThread, "finish", lambda _, function: function()),
         patch.object(kept_file, "open_private", open_file),
         patch.object(ChannelOpener, "open", channel),
+        patch.object(peers.Peer, "_listens", listens),
         patch.object(Server, "network", network, create=True),
         patch.object(SimulatedSupervisor, "processes", outside.processes, create=True),
         patch.object(voting, "SystemRandom", lambda: random.Random(outside.random.getrandbits(64))),

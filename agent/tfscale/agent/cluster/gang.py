@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -21,6 +20,8 @@ from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 from tfscale.core.cluster.restart import plan_finish, plan_restart
@@ -39,6 +40,13 @@ _AT_ONCE = 64
 _MOST_NUMBERS = 3
 """Numbers that a stop takes in a row where another command was given the same."""
 _SUPERSEDED = "another command came"
+Counting = Callable[[RecoveryCounts, int], RecoveryCounts]
+"""Change of the counts that goes with a command, in its generation."""
+
+
+def _nothing_counted(counts: RecoveryCounts, _generation: int) -> RecoveryCounts:
+    """Return the counts as they are: nobody counts the restarts for which a person asks."""
+    return counts
 
 
 class GangError(TfscaleError):
@@ -125,8 +133,10 @@ class Placer(Protocol):
         Raises Undecided where no majority answers, and Overtaken where tasks sit elsewhere than this agent knew.
         """
 
-    async def agree(self, intent: Intent, failed_in: int | None, /) -> None:
-        """Have a majority agree that this is the newest command; the tasks of one for a failure failed in `failed_in`.
+    async def agree(self, intent: Intent, counts: RecoveryCounts, failed_in: int | None, /) -> None:
+        """Have a majority agree that this is the newest command, and on the counts with it.
+
+        The tasks of a command for a failure failed in generation `failed_in`.
 
         Raises Overtaken where another command came first, and Undecided where no majority answers.
         """
@@ -182,6 +192,11 @@ class Gang:
         return self._commanded.get(task, 0)
 
     @property
+    def counts(self) -> RecoveryCounts:
+        """Counts of the cluster's recovery, as far as this agent knows."""
+        return self._journal.entry.counts
+
+    @property
     def start_under_way(self) -> Operation | None:
         """Command under way after which its tasks run; None without one."""
         operation = self._operation
@@ -220,12 +235,15 @@ class Gang:
         reason: Reason,
         expected: int | None,
         failed_in: int | None = None,
+        *,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a command for `tasks` and the tasks that must restart or stop together with them.
 
-        A restart for a failure tells the generation in which the tasks failed, `failed_in`. Raises Overtaken if
-        `expected` is not the generation any more, TasksEnded if a command has ended the tasks since they failed, Busy
-        while another command is under way, and RestartError for tasks that are not in the cluster.
+        A restart for a failure tells the generation in which the tasks failed, `failed_in`, and how it is `counted`
+        once it has begun. Raises Overtaken if `expected` is not the generation any more, TasksEnded if a command has
+        ended the tasks since they failed, Busy while another command is under way, and RestartError for tasks that are
+        not in the cluster.
         """
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
@@ -238,7 +256,7 @@ class Gang:
             silent = await self._check(verb, planned, generation, is_start=verb is not Verb.STOP)
             await self._leave_to_lower()
             reason = reason if reason.text else Reason(f"{verb} by request")
-            return await self._launch(_intent(verb, planned, generation, reason), failed_in, silent)
+            return await self._launch(_intent(verb, planned, generation, reason), failed_in, silent, counted=counted)
 
     async def move(
         self,
@@ -247,6 +265,8 @@ class Gang:
         placement_in: Callable[[int], str],
         expected: int | None = None,
         failed_in: int | None = None,
+        *,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a restart of these tasks in another placement: they are stopped here, and start with their new agents.
 
@@ -260,21 +280,41 @@ class Gang:
             await self._check(Verb.RESTART, tasks, generation, is_start=False)
             await self._leave_to_lower()
             placement = placement_in(generation)
-            return await self._launch(_intent(Verb.RESTART, tasks, generation, reason, placement), failed_in)
+            intent = _intent(Verb.RESTART, tasks, generation, reason, placement)
+            return await self._launch(intent, failed_in, counted=counted)
+
+    async def learn(self, counts: RecoveryCounts) -> None:
+        """Go on with counts of another agent where they are newer than the own. Raises JournalError."""
+        await self._journal.count(lambda own: own.with_other(counts))
+
+    async def catch_up(self) -> None:
+        """Learn what other agents have counted, where a majority answers; without one nothing can begin."""
+        if self.placer is not None:
+            with contextlib.suppress(GangError):
+                await self.placer.newest()
 
     async def forgive(self, host: str) -> None:
         """Count the failures of a host anew. Raises Busy while a command is under way, and JournalError."""
         async with self._deciding:
             self._refuse(None)
-            await self._journal.update(host_failures=self._journal.entry.host_failures.without(host))
+            generation = self._journal.entry.generation
+            await self._journal.count(lambda own: replace(own, hosts=own.hosts.forgiven(host, generation)))
 
-    async def blame(self, hosts: Iterable[str], policy: RecoveryPolicy) -> dict[str, str]:
-        """Count a failure of each of these hosts; return those to be cordoned, with the reason. Raises JournalError."""
-        blamed = dict.fromkeys(hosts)
-        failures = self._journal.entry.host_failures
-        for host in blamed:
-            failures = failures.after(host, time.time(), policy)
-        await self._journal.update(host_failures=failures)
+    async def blame(self, hosts: Iterable[str], generation: int, policy: RecoveryPolicy) -> dict[str, str]:
+        """Count a failure of each of these hosts in a generation; return those to be cordoned, with the reason.
+
+        Raises JournalError.
+        """
+        blamed, now = dict.fromkeys(hosts), steady_time()
+
+        def counted(counts: RecoveryCounts) -> RecoveryCounts:
+            failures = counts.hosts
+            for host in blamed:
+                failures = failures.after(host, now, generation, policy)
+            return replace(counts, hosts=failures)
+
+        await self._journal.count(counted)
+        failures = self.counts.hosts
         return {host: why for host in blamed if (why := failures.why_cordoned(host, policy))}
 
     async def finish(self) -> Operation | None:
@@ -394,13 +434,19 @@ class Gang:
             await asyncio.wait([driver])
 
     async def _launch(
-        self, intent: Intent, failed_in: int | None = None, silent: Mapping[Task, str] = MappingProxyType({})
+        self,
+        intent: Intent,
+        failed_in: int | None = None,
+        silent: Mapping[Task, str] = MappingProxyType({}),
+        *,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a command once the agents agree on it, in the place of one under way."""
+        generation, counting = intent.generation, counted or _nothing_counted
         if self.placer is not None:
-            await self.placer.agree(intent, failed_in)
+            await self.placer.agree(intent, counting(self.counts, generation), failed_in)
         await self._cancel()
-        await self._journal.update(generation=intent.generation, intent=intent)
+        await self._journal.count(lambda own: counting(own, generation), generation=generation, intent=intent)
         operation = Operation(intent, tuple(map(Task.parse, intent.tasks)), silent)
         operation.report(Stage.PLANNED, operation.tasks, intent.reason)
         self._drive(operation)

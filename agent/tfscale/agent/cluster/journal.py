@@ -6,15 +6,18 @@ It is written before the agent acts, so the next agent of the same task can go o
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tfscale.agent.checked_json import checked, with_checksum
-from tfscale.agent.cluster.restart_budget import RestartBudget, parse_budget
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts, parse_counts
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.kept_file import check_room, keep
-from tfscale.core.cluster.placement.host_failures import HostFailures, parse_host_failures
+from tfscale.agent.kept_file import give_room, keep, set_room_aside
+from tfscale.agent.process.sessions import boot_id
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import Reason
 
@@ -69,12 +72,8 @@ class JournalEntry:
     intent: Intent | None = None
     commanded: int = 0
     """Generation of the newest command that the own task was given."""
-    budgets: tuple[RestartBudget, ...] = ()
-    """Restarts that are left, by the group of tasks that restart together."""
-    slow: tuple[str, ...] = ()
-    """Tasks that were restarted because they were slow."""
-    host_failures: HostFailures = field(default_factory=HostFailures)
-    """Failures that began on each host."""
+    counts: RecoveryCounts = field(default_factory=RecoveryCounts)
+    """Restarts that are left, failures of hosts, and tasks that were restarted for being slow."""
 
 
 class Journal:
@@ -88,8 +87,12 @@ class Journal:
 
     async def update(self, **changes: Any) -> None:
         """Change fields of the entry, on disk first; the generation never falls. Raises JournalError."""
+        await self.count(lambda counts: counts, **changes)
+
+    async def count(self, counted: Callable[[RecoveryCounts], RecoveryCounts], **changes: Any) -> None:
+        """Change the counts by a function of them, and other fields with them, as `update` does."""
         async with self._writing:
-            entry = replace(self.entry, **changes)
+            entry = replace(self.entry, counts=counted(self.entry.counts), **changes)
             entry = replace(entry, generation=max(entry.generation, self.entry.generation))
             if entry.generation > MOST_GENERATIONS:
                 raise JournalError(f"there is no generation {entry.generation}: {MOST_GENERATIONS} is the last")
@@ -99,14 +102,25 @@ class Journal:
             self.entry = entry
 
     async def check(self) -> None:
-        """Raise JournalError where the entry could not be written now, so that nothing is begun in vain."""
+        """Raise JournalError where the entry could not be written now, so that nothing is begun in vain.
+
+        The room for what begins then is set aside: a disk that fills up meanwhile does not prevent the start.
+        """
         try:
-            await check_room(self._files, self._path)
+            await set_room_aside(self._files, self._path)
         except (OSError, DiskHangs) as error:
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
 
+    async def give_room(self) -> None:
+        """Give the room that `check` has set aside to the shim that is about to start."""
+        with contextlib.suppress(OSError, DiskHangs):
+            await give_room(self._files, self._path)
+
     async def _put(self, entry: JournalEntry) -> None:
-        text = with_checksum({"version": _VERSION, **asdict(entry)})
+        # Ages, and when they were right: the clock of this boot cannot be set, and says nothing to the next boot.
+        now = steady_time()
+        clock = {"counts": entry.counts.aged(now), "boot": boot_id(), "steady": now}
+        text = with_checksum({"version": _VERSION, **asdict(entry), **clock})
         try:
             await keep(self._files, self._path, text)
         except (OSError, DiskHangs) as error:
@@ -129,14 +143,17 @@ def _entry(given: dict[str, Any]) -> JournalEntry:
     if known["intent"] is not None:
         intent = _known(Intent, known["intent"])
         known["intent"] = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
-    known["budgets"] = tuple(map(parse_budget, known.get("budgets", ())))
-    known["slow"] = tuple(map(str, known.get("slow", ())))
-    known["host_failures"] = parse_host_failures(known.get("host_failures", {}))
+    known["counts"] = parse_counts(known.get("counts", {}), steady_time() - _since_written(given))
     entry = JournalEntry(**known)
     numbers = (entry.generation, entry.task_generation, entry.attempt, entry.commanded)
     if not all(isinstance(number, int) and 0 <= number <= MOST_GENERATIONS for number in numbers):
         raise ValueError(f"numbers out of range: {numbers}")
     return entry
+
+
+def _since_written(given: dict[str, Any]) -> float:
+    """Return the seconds since an entry was written; 0 for one of another boot, since when nobody knows."""
+    return max(0.0, steady_time() - float(given["steady"])) if given.get("boot") == boot_id() else 0.0
 
 
 def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:

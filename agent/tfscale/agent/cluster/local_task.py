@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from tfscale.agent.cluster.gang import GangError, Leaving, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal, JournalError
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.cluster.start_trial import StartTrial
 from tfscale.agent.preflight.task_port import port_problem, served_port
 from tfscale.agent.settings import AgentSettings
@@ -156,6 +157,10 @@ class LocalTask:
         since = self._unstarted_since
         return None if since is None else asyncio.get_running_loop().time() - since
 
+    async def learn(self, counts: RecoveryCounts) -> None:
+        """Keep counts that another agent has sent, where they are newer. Raises JournalError."""
+        await self._journal.count(lambda own: own.with_other(counts))
+
     def add_to_reason(self, words: str) -> None:
         """Add to the reason in the task's status what an order without a change of state has done."""
         self._supervisor.add_to_reason(words)
@@ -208,6 +213,7 @@ class LocalTask:
         await self._journal.update(
             task_generation=generation, attempt=attempt, socket=self.socket, drained=False, ended_by=None
         )
+        await self._journal.give_room()
         self._unstarted_since = None
         self._reports.begin(generation, attempt)
         self._free_port()

@@ -24,6 +24,7 @@ from tfscale.agent.placement.seat_peer import SeatPeer
 from tfscale.agent.placement.voting import Voting
 from tfscale.agent.preflight.examiner import Examiner
 from tfscale.agent.process.standstill import StandstillWatch
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.absent_peer import AbsentPeer
 from tfscale.agent.recovery.task_recovery import TaskRecovery
 from tfscale.agent.serving.certificate_watch import CertificateWatch
@@ -113,7 +114,8 @@ def build_parts(
         opener = ChannelOpener(spec, settings.insecure, certificates_of(spec, settings.insecure, is_agent=True))
     else:
         opener = voting.opener
-    peers = {each: Peer(spec, settings.run, each, opener) for each in spec.tasks if each != task}
+    counts = lambda: journal.entry.counts.sent(steady_time())  # noqa: E731
+    peers = {each: Peer(spec, settings.run, each, opener, counts=counts) for each in spec.tasks if each != task}
     members: dict[Task, GangMember] = {each: local if each == task else peers[each] for each in spec.tasks}
     gang = Gang(spec, journal, members, lambda: reports.strategy, listeners.on_failed_command)
     gang.lower = [*spec.tasks][: settings.position]

@@ -36,9 +36,6 @@ def serve(agents: Sequence[AgentSettings], on_locks: Callable[[], None] = lambda
         for each in staying:
             held.enter_context(sole_agent(each))
         on_locks()
-        for each in staying:
-            with _served(each):
-                held.enter_context(shown_output(each))
         return asyncio.run(_run(agents))
 
 
@@ -57,7 +54,8 @@ async def _live(settings: AgentSettings, process: OwnProcess) -> None:
         if settings.seat is not None:
             await placed_agent.run(settings, process)
         else:
-            await Daemon(settings, process).run()
+            async with shown_output(settings, process.is_asked_to_end):
+                await Daemon(settings, process).run()
     except NotBegun as error:
         _logger.info("does not start: %s", error)
     except TfscaleError as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from tfscale.agent.process.passed_signals import HAND_OVER, PASSED, STOPPING
+from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL, HAND_OVER, PASSED, STOPPING
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.host_sample import GpuSample
@@ -62,6 +62,11 @@ class OwnProcess:
         self._failures: list[tuple[float, int]] = []
         """Time and status of each failure."""
         self._stopping: asyncio.Task[None] | None = None
+        self._is_asked_to_end = False
+
+    def is_asked_to_end(self) -> bool:
+        """Return whether a signal has asked the process to end, also one that came when no agent lived."""
+        return self._is_asked_to_end
 
     @contextlib.contextmanager
     def living(self, life: Life) -> Iterator[None]:
@@ -124,14 +129,17 @@ class OwnProcess:
                 loop.add_signal_handler(number, self._pass_on, number)
 
     def _leave(self) -> None:
+        self._is_asked_to_end = True
         for life, context in self._lives.items():
             context.run(life.leave)
 
     def _hand_over(self) -> None:
+        self._is_asked_to_end |= not self._lives
         for life, context in self._lives.items():
             context.run(life.hand_over)
 
     def _pass_on(self, number: int) -> None:
+        self._is_asked_to_end |= not self._lives and number in ENDS_OF_TERMINAL
         for life, context in self._lives.items():
             context.run(life.pass_on, number)
         if number in STOPPING and self._stopping is None:
@@ -140,7 +148,7 @@ class OwnProcess:
     async def _stop_with_tasks(self) -> None:
         """Stop this process once its tasks are stopped, so that the shell has its terminal again; SIGCONT ends that."""
         for _ in range(_STOP_LOOKS):
-            if any(life.is_task_stopped() for life in self._lives):
+            if not self._lives or any(life.is_task_stopped() for life in self._lives):
                 os.kill(os.getpid(), signal.SIGSTOP)
                 break
             await asyncio.sleep(_STOP_POLL)

@@ -52,10 +52,11 @@ async def _live(
             status = await _lived(life, begun)
         else:
             SERVED.set(str(placed.task))
-            with sole_agent(placed), shown_output(placed):
-                life = Daemon(placed, process, seat, seat_peers(placed, seat.address, voting.opener), voting)
-                status = await _lived(life, begun)
-        if not life.moves:
+            with sole_agent(placed):
+                async with shown_output(placed, process.is_asked_to_end):
+                    life = Daemon(placed, process, seat, seat_peers(placed, seat.address, voting.opener), voting)
+                    status = await _lived(life, begun)
+        if not life.moves or process.is_asked_to_end():
             return status
 
 
@@ -65,7 +66,7 @@ def spare_name(settings: AgentSettings) -> str:
 
 
 async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
-    """Run a daemon, and return its exit status. Nothing is awaited between two daemons: no signal comes there."""
+    """Run a daemon, and return its exit status."""
     begun(life)
     gc.collect()  # the daemon before is a cycle, which holds open files until then
     return await life.run()

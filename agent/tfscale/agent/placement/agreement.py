@@ -14,7 +14,9 @@ from typing import Any
 
 from tfscale.agent.cluster.gang import GangError, Overtaken, TasksEnded, Undecided, verb_of
 from tfscale.agent.cluster.journal import Intent
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.consensus.register import NoMajority, Register
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.electorate import electorate_of
 from tfscale.core.cluster.placement.place_rule import MOVABLE
@@ -35,6 +37,8 @@ class AgreedCommand:
     generation: int
     placement: Placement
     """Placement of the tasks in this generation."""
+    counts: RecoveryCounts = field(default_factory=RecoveryCounts, compare=False)
+    """Counts with this command; whoever reads them late takes them for younger than they are."""
     ended: Mapping[str, int] = field(default_factory=dict, compare=False)
     """Generation of the command that has ended a task for good, by the tasks that none has started since."""
 
@@ -67,7 +71,14 @@ class Agreement:
         except NoMajority as error:
             raise self._undecided(error) from None
 
-    async def agree(self, intent: Intent, placement: Placement, known: Placement, failed_in: int | None) -> None:
+    async def agree(
+        self,
+        intent: Intent,
+        placement: Placement,
+        known: Placement,
+        failed_in: int | None,
+        counts: RecoveryCounts | None = None,
+    ) -> None:
         """Make a command the newest one.
 
         Args:
@@ -75,6 +86,7 @@ class Agreement:
             placement: where it has the tasks.
             known: the newest placement that this agent knows.
             failed_in: generation in which the tasks failed, where a failure is the reason of the command.
+            counts: the counts with this command.
 
         Raises:
             Overtaken: another command came first, or has placed the tasks anew.
@@ -82,6 +94,7 @@ class Agreement:
             Undecided: no majority answers, or whether it has agreed is not known.
         """
         wanted = AgreedCommand(self._seat, intent.verb, intent.tasks, intent.generation, placement)
+        sent = "" if counts is None else counts.sent(steady_time())
 
         def after(value: bytes) -> bytes:
             before = self._parsed(value)
@@ -89,7 +102,7 @@ class Agreement:
                 return value
             if before is not None:
                 _refuse(before, wanted, known, failed_in)
-            return _encoded(replace(wanted, ended=wanted.ended_after(before)))
+            return _encoded(replace(wanted, ended=wanted.ended_after(before)), sent)
 
         try:
             await self._register.change(after)
@@ -107,7 +120,8 @@ class Agreement:
             given = _decoded(value)
             generation, tasks = int(given["generation"]), tuple(map(str, given["tasks"]))
             placement = parse_placement(str(given["placement"]), self._spec)
-            command = AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement)
+            counts = received_counts(str(given.get("counts", "")), steady_time())
+            command = AgreedCommand(Address(*given["by"]), str(given["verb"]), tasks, generation, placement, counts)
             if "ended" not in given:  # an earlier version knows only what the newest command has ended
                 return replace(command, ended=command.ended_after(None))
             return replace(command, ended={str(task): int(number) for task, number in given["ended"].items()})
@@ -129,13 +143,14 @@ def _refuse(before: AgreedCommand, wanted: AgreedCommand, known: Placement, fail
         raise Overtaken(f"the agent at {before.by} gave a command of generation {before.generation} at the same time")
 
 
-def _encoded(command: AgreedCommand) -> bytes:
+def _encoded(command: AgreedCommand, counts: str) -> bytes:
     document = {
         "by": [command.by.host, command.by.port],
         "verb": command.verb,
         "tasks": command.tasks,
         "generation": command.generation,
         "placement": command.placement.to_json(),
+        "counts": counts,
         "ended": dict(command.ended),
     }
     return zlib.compress(json.dumps(document).encode())

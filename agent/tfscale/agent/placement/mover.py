@@ -8,9 +8,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Superseded
+from tfscale.agent.cluster.gang import Busy, Counting, Gang, GangError, Overtaken, Superseded
 from tfscale.agent.cluster.journal import Intent
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.placement.agreement import AgreedCommand, Agreement
 from tfscale.agent.placement.seat import Seat, SeatReport
 from tfscale.agent.placement.seat_peer import SeatPeer, ask_all, newest_placement, placements
@@ -87,7 +88,7 @@ class Mover:
         Where it has placed tasks anew, and this agent did not know, all agents are told: whoever gave the command may
         be gone. Then Overtaken is raised; GangError where no majority answers.
         """
-        newest = await self._agreement.newest()
+        newest = await self._read()
         if newest is None:
             return 0
         if (placement := newest.placement).is_newer(self._seat.placement):
@@ -96,11 +97,18 @@ class Mover:
             raise Overtaken(f"tasks were placed anew in generation {placement.generation}: ask its lead's agent")
         return newest.generation
 
-    async def agree(self, intent: Intent, failed_in: int | None) -> None:
-        """Have a majority agree on a command. Raises Overtaken, TasksEnded and GangError as Agreement.agree does."""
+    async def _read(self) -> AgreedCommand | None:
+        """Return the newest command, and go on with its counts."""
+        newest = await self._agreement.newest()
+        if newest is not None:
+            await self._gang.learn(newest.counts)
+        return newest
+
+    async def agree(self, intent: Intent, counts: RecoveryCounts, failed_in: int | None) -> None:
+        """Have a majority agree on a command and its counts. Raises what Agreement.agree does."""
         now = self._seat.placement
         placement = parse_placement(intent.placement, self._spec) if intent.placement else now
-        await self._agreement.agree(intent, placement, now, failed_in)
+        await self._agreement.agree(intent, placement, now, failed_in, counts)
 
     async def confirm(self, generation: int) -> None:
         """Wait until a majority knows no newer command than that of this generation. Raises Superseded."""
@@ -113,7 +121,7 @@ class Mover:
         refusal = ""
         while True:
             try:
-                return await self._agreement.newest()
+                return await self._read()
             except GangError as error:
                 if str(error) != refusal:
                     _logger.warning("waits: %s", error)
@@ -122,7 +130,13 @@ class Mover:
             await asyncio.sleep(_AGAIN)
 
     async def without(
-        self, names: Sequence[str], reason: Reason, expected: int | None = None, *, keeps_size: bool = False
+        self,
+        names: Sequence[str],
+        reason: Reason,
+        expected: int | None = None,
+        *,
+        keeps_size: bool = False,
+        counted: Counting | None = None,
     ) -> Operation:
         """Begin a restart without the seats that `names` mean: hosts, agents' addresses or tasks.
 
@@ -138,7 +152,7 @@ class Mover:
         reason = replace(reason, text=f"{reason.text or 'restart by request'}, without {named}")
         workers = sum(task.role is Role.WORKER for task in now.seats)
         fewest = workers if keeps_size else self._fewest
-        return await self._move(now, reports, lost, reason, expected, fewest)
+        return await self._move(now, reports, lost, reason, expected, fewest, counted=counted)
 
     async def gone(self) -> list[Address]:
         """Return the seats with a task that do not answer."""
@@ -146,7 +160,14 @@ class Mover:
         there = await ask_all(self._seats, others)
         return [seat for seat in others if seat not in there]
 
-    async def replace(self, reason: Reason, cordoned: Mapping[str, str], blamed: set[str], failed_in: int) -> Operation:
+    async def replace(
+        self,
+        reason: Reason,
+        cordoned: Mapping[str, str],
+        blamed: set[str],
+        failed_in: int,
+        counted: Counting | None = None,
+    ) -> Operation:
         """Begin a restart without the agents that do not answer, and without these hosts (their reasons by name).
 
         The tasks failed in generation `failed_in`. A failure of the hosts that do not answer is counted, once for all
@@ -158,17 +179,17 @@ class Mover:
         if gone := [seat for seat in now.seats.values() if seat not in reports]:
             does, names = "does" if len(gone) == 1 else "do", listing(list(map(str, gone)))
             reason = replace(reason, text=f"{reason.text}, without {names}, which {does} not answer")
-            cordoned = {**cordoned, **await self._blame(gone, blamed)}
+            cordoned = {**cordoned, **await self._blame(gone, failed_in, blamed)}
         now = replace(now, cordoned={**now.cordoned, **cordoned})
-        return await self._move(now, reports, (), reason, None, self._fewest, failed_in=failed_in)
+        return await self._move(now, reports, (), reason, None, self._fewest, failed_in=failed_in, counted=counted)
 
-    async def _blame(self, gone: Collection[Address], blamed: set[str]) -> dict[str, str]:
+    async def _blame(self, gone: Collection[Address], generation: int, blamed: set[str]) -> dict[str, str]:
         """Count a failure of the hosts of these seats, unless they were blamed; return those to be cordoned."""
         if self._recovery is None:
             return {}
         hosts = {seat.host for seat in gone} - blamed
         blamed |= hosts
-        return await self._gang.blame(sorted(hosts), self._recovery)
+        return await self._gang.blame(sorted(hosts), generation, self._recovery)
 
     async def uncordon(self, name: str) -> str:
         """Let tasks be placed again on the host that a host, agent's address or task means; return the result in words.
@@ -184,7 +205,7 @@ class Mover:
         placement = replace(now, cordoned=left, revision=now.revision + 1)
         await self._gang.forgive(host)
         intent = Intent("uncordon", (), await self.newest(), False, f"{host} uncordoned", placement.to_json())
-        await self.agree(intent, None)
+        await self.agree(intent, self._gang.counts, None)
         await self.hand_over(intent.placement, intent.why)
         done = f"{host} is uncordoned: tasks may be placed there again"
         _logger.info("%s", done)
@@ -263,6 +284,7 @@ class Mover:
         fewest: int | None,
         *,
         failed_in: int | None = None,
+        counted: Counting | None = None,
     ) -> Operation:
         others = {seat: report.trouble for seat, report in reports.items() if seat not in lost}
         try:
@@ -285,6 +307,7 @@ class Mover:
             lambda generation: Placement(generation, seats, now.cordoned).to_json(),
             expected,
             failed_in,
+            counted=counted,
         )
 
     async def _tell_the_others(self) -> None:
@@ -308,7 +331,7 @@ class Mover:
             self._missed = 0
             why = Reason(f"restarted by itself without {listing(sorted(map(str, missing)))}")
             now = self._seat.placement
-            now = replace(now, cordoned={**now.cordoned, **await self._blame(missing, self._blamed)})
+            now = replace(now, cordoned={**now.cordoned, **await self._blame(missing, now.generation, self._blamed)})
             with contextlib.suppress(Busy):
                 await self._move(now, await self._reports(), missing, why, None, self._fewest)
 

@@ -1,8 +1,8 @@
 """The acting lead's decisions about reported failures: restart after a pause, leave, or give up.
 
-The acting lead is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps only budgets
-and the failures of hosts: agents repeat their reports until their tasks are started again, so the next acting lead
-learns of them.
+The acting lead is the lowest task in the cluster's order whose agent answers, normally the lead. It keeps only counts,
+which go with its commands to the others, and come back with their reports: agents repeat these until their tasks are
+started again, so the next acting lead learns of all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict, unstarted_report
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, TasksEnded, Verb, lowest_living
+from tfscale.agent.cluster.gang import Busy, Counting, Gang, GangError, GangMember, TasksEnded, Verb, lowest_living
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.cluster.restart_budget import Progress, RestartBudget
 from tfscale.agent.placement.mover import Mover
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.hang_pauses import HangPauses
 from tfscale.agent.recovery.hang_stacks import HangFileError, HangStacks
 from tfscale.agent.recovery.host_replacement import HostReplacement
@@ -86,7 +88,6 @@ class ActingLead:
         self._incidents: list[Incident] = []
         self._unfounded: set[tuple[Task, tuple[int, int]]] = set()
         """Reports of tasks that ran, by task and start, of which the log tells."""
-        self._keeping = asyncio.Lock()
         self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def hear(self, report: FailureReport) -> Verdict:
@@ -134,9 +135,7 @@ class ActingLead:
 
     def budget_of(self, scope: Sequence[Task]) -> RestartBudget:
         """Return the restarts that are left now to running tasks that restart together."""
-        name = str(scope[0])
-        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
-        return kept.after_end(self._reached(), time.time(), self._policy)
+        return self._gang.counts.budget(str(scope[0])).after_end(self._reached(), steady_time(), self._policy)
 
     async def close(self) -> None:
         """Decide nothing more: the next acting lead does."""
@@ -203,6 +202,7 @@ class ActingLead:
             return Verdict(is_final=True)
         if not incident.is_hang and await self._is_over(incident):
             return _OVER
+        await self._gang.catch_up()
         budget, cordoned = self._budget(incident), await self._replacement.count(incident)
         if incident.waited:
             incident.troubled = incident.begun - incident.waited
@@ -213,20 +213,16 @@ class ActingLead:
                 if (verdict := await self._decided(incident, budget)) is not None:
                     break
             try:
-                moved = await self._moved(incident, cordoned)
+                moved = await self._moved(incident, cordoned, budget.name)
                 operation = moved or await self._command(incident, budget)
             except TasksEnded as error:
                 return Verdict(f"not restarted: {error}", is_final=True)
             except TfscaleError as error:
                 pause = self._pause_after(error, incident, budget)
                 continue
-            # A restart that leaves a host out counts for that host, and not for those that go on without it.
-            if moved is None or cordoned:
-                budget = budget.after_restart(time.time()) if moved is None else RestartBudget(budget.name)
-                await self.keep(budget)
             if await self._carried_out(incident, operation):
                 return _OVER
-            budget = budget.after_end(self._progress(incident), time.time(), self._policy)
+            budget = self._budget(incident)
             pause = _jittered(budget.pause(self._policy))
         return verdict
 
@@ -290,20 +286,13 @@ class ActingLead:
 
     def _budget(self, incident: Incident) -> RestartBudget:
         """Return the restarts left to these tasks after this failure."""
-        name = str(incident.scope[0])
-        kept = next((each for each in self._journal.entry.budgets if each.name == name), RestartBudget(name))
+        kept = self._gang.counts.budget(str(incident.scope[0]))
         if kept.gave_up:
-            return kept if incident.generation <= kept.generation else RestartBudget(name)
-        return kept.after_end(self._progress(incident), time.time(), self._policy)
+            return kept if incident.generation <= kept.generation else RestartBudget(kept.name)
+        return kept.after_end(self._progress(incident), steady_time(), self._policy)
 
     def _progress(self, incident: Incident) -> Progress:
         return incident.reached.with_other(self._reached())
-
-    async def keep(self, budget: RestartBudget) -> None:
-        """Write the budget down, so that the next agent of this task does not count anew. Raises JournalError."""
-        async with self._keeping:
-            others = (each for each in self._journal.entry.budgets if each.name != budget.name)
-            await self._journal.update(budgets=(*others, budget))
 
     async def _is_over(self, incident: Incident) -> bool:
         """Decide whether somebody else has decided about the incident, or the tasks run again."""
@@ -373,7 +362,8 @@ class ActingLead:
         task, how = incident.cause()
         words = f"given up after {task} {how}: {why}"
         _logger.error("%s; restart it by hand", words)
-        await self.keep(budget.given_up(words, incident.generation))
+        given_up = budget.given_up(words, incident.generation)
+        await self._journal.count(lambda counts: counts.with_budget(given_up))
         return Verdict(words, is_final=True, gave_up=True)
 
     async def _wait(self, incident: Incident, pause: float, words: str) -> None:
@@ -391,13 +381,20 @@ class ActingLead:
 
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
         reason = Reason(f"{self._reason(incident)}, {budget.which(self._policy)}")
-        operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None, incident.generation)
+        operation = await self._gang.command(
+            Verb.RESTART, incident.reports, reason, None, incident.generation, counted=restart_of(budget)
+        )
         self._launched(incident, operation)
         return operation
 
-    async def _moved(self, incident: Incident, cordoned: Mapping[str, str]) -> Operation | None:
-        """Begin a restart without a host that is dead or failed repeatedly; None where no task moves."""
-        operation = await self._replacement.begin(incident, Reason(self._reason(incident)), cordoned)
+    async def _moved(self, incident: Incident, cordoned: Mapping[str, str], name: str) -> Operation | None:
+        """Begin a restart without a host that is dead or failed repeatedly; None where no task moves.
+
+        It counts for that host, and not for those that go on without it: their budget, of this name, begins anew with
+        a cordon.
+        """
+        counted = _anew(name) if cordoned else None
+        operation = await self._replacement.begin(incident, Reason(self._reason(incident)), cordoned, counted)
         if operation is not None:
             self._launched(incident, operation)
         return operation
@@ -423,9 +420,24 @@ class ActingLead:
             if operation.complaint:
                 self._note_trouble(incident, operation.complaint)
                 with contextlib.suppress(GangError):
-                    operation = await self._moved(incident, {}) or operation
+                    operation = await self._moved(incident, {}, "") or operation
         incident.is_under_way = False
         return operation.is_settled
+
+
+def restart_of(budget: RestartBudget, slow: str = "") -> Counting:
+    """Return how a restart by this budget is counted, `slow` being the task for whose slowness it is."""
+    now = steady_time()
+
+    def counted(counts: RecoveryCounts, generation: int) -> RecoveryCounts:
+        counts = counts.with_slow(slow) if slow else counts
+        return counts.with_budget(budget.after_restart(now, generation))
+
+    return counted
+
+
+def _anew(name: str) -> Counting:
+    return lambda counts, generation: counts.with_budget(RestartBudget(name, generation=generation))
 
 
 def _jittered(pause: float) -> float:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from tfscale.agent.cluster.gang import Gang
+from tfscale.agent.cluster.gang import Counting, Gang
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.placement.mover import Mover
 from tfscale.agent.recovery.incident import Incident
@@ -51,9 +51,11 @@ class HostReplacement:
         if {seat.host for seat in await self._mover.gone()} - {host}:
             return {}
         incident.blamed.add(host)
-        return await self._gang.blame([host], self._policy)
+        return await self._gang.blame([host], incident.generation, self._policy)
 
-    async def begin(self, incident: Incident, reason: Reason, cordoned: Mapping[str, str]) -> Operation | None:
+    async def begin(
+        self, incident: Incident, reason: Reason, cordoned: Mapping[str, str], counted: Counting | None
+    ) -> Operation | None:
         """Begin the restart that places tasks on other hosts, if it is due; return None where no task moves.
 
         Raises what Gang.move raises.
@@ -63,7 +65,7 @@ class HostReplacement:
             return None
         incident.move_tried = asyncio.get_running_loop().time()
         try:
-            return await self._mover.replace(reason, cordoned, incident.blamed, incident.generation)
+            return await self._mover.replace(reason, cordoned, incident.blamed, incident.generation, counted)
         except PlacementError as error:
             if str(error) != incident.obstacle:
                 _logger.warning("%s", error)

@@ -7,14 +7,12 @@ restarts that are left.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
-from tfscale.agent.cluster.gang import Gang, GangError, Verb
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.gang import Counting, Gang, GangError, Verb
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.placement.mover import Mover
-from tfscale.agent.recovery.acting_lead import ActingLead
+from tfscale.agent.recovery.acting_lead import ActingLead, restart_of
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import PlacementError
@@ -32,13 +30,12 @@ class StragglerRestarts:
         *,
         spec: ClusterSpec,
         policy: RecoveryPolicy,
-        journal: Journal,
         gang: Gang,
         acting: ActingLead,
         strategy: Callable[[], str | None],
         mover: Mover | None,
     ) -> None:
-        self._spec, self._policy, self._journal = spec, policy, journal
+        self._spec, self._policy = spec, policy
         self._gang, self._acting, self._strategy, self._mover = gang, acting, strategy, mover
         self._deciding = asyncio.Lock()
 
@@ -51,17 +48,15 @@ class StragglerRestarts:
         what Gang.command and Mover.without raise.
         """
         async with self._deciding:
+            await self._gang.catch_up()
             scope = self._scope(task)
             await self._check(task, scope, asked, was_worth_it=was_worth_it)
             budget = self._acting.budget_of(scope)
             needs_progress = not keeps_training(self._spec, self._strategy(), scope)
             if why := budget.gave_up or budget.why_spent(self._policy, needs_progress=needs_progress):
                 raise GangError(f"{task} is not restarted for being slow: {why}")
-            operation = await self._begun(task, Reason(f"{reason}, {budget.which(self._policy)}", str(task)), expected)
-            await self._acting.keep(budget.after_restart(time.time()))
-            slow = dict.fromkeys((*self._journal.entry.slow, str(task)))
-            await self._journal.update(slow=tuple(slow))
-            return operation
+            reason = f"{reason}, {budget.which(self._policy)}"
+            return await self._begun(task, Reason(reason, str(task)), expected, restart_of(budget, str(task)))
 
     def _scope(self, task: Task) -> tuple[Task, ...]:
         """Return all tasks that restart. Raises RestartError for a task that is not in the cluster."""
@@ -75,19 +70,19 @@ class StragglerRestarts:
         policy = self._policy.on_straggler
         if policy is OnStraggler.TELL or asked != policy:
             raise GangError(f'[recovery] of {self._spec.lead} says on_straggler = "{policy}": a console restarts by it')
-        if str(task) in self._journal.entry.slow and not was_worth_it:
+        if str(task) in self._gang.counts.slow and not was_worth_it:
             raise GangError(f"{task} was restarted for being slow before, and it is not known that this was worth it")
         if self._acting.is_deciding(scope):
             raise GangError("a failure of these tasks is being decided about: wait for it")
         if not await self._acting.all_run(scope):
             raise GangError("not all of its tasks run: a restart for being slow starts nothing that has ended")
 
-    async def _begun(self, task: Task, reason: Reason, expected: int | None) -> Operation:
+    async def _begun(self, task: Task, reason: Reason, expected: int | None, counted: Counting) -> Operation:
         if self._policy.on_straggler is OnStraggler.RESTART:
-            return await self._gang.command(Verb.RESTART, [task], reason, expected)
+            return await self._gang.command(Verb.RESTART, [task], reason, expected, counted=counted)
         if self._mover is None:
             raise GangError("tasks stay where they are: give [spares] to all agents")
         try:
-            return await self._mover.without([str(task)], reason, expected, keeps_size=True)
+            return await self._mover.without([str(task)], reason, expected, keeps_size=True, counted=counted)
         except PlacementError:
             raise GangError(f"no other agent is free to take {task}") from None

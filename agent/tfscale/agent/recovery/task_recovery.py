@@ -82,7 +82,6 @@ class TaskRecovery:
         self._stragglers = StragglerRestarts(
             spec=spec,
             policy=self._policy,
-            journal=journal,
             gang=gang,
             acting=self._acting,
             strategy=strategy,

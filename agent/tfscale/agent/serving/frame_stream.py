@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 
 from tfscale.agent import wire
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.placement.placement import Placement
 from tfscale.core.records.frame import Description
@@ -20,7 +21,7 @@ async def frame_stream(
     describe: Callable[[], Description],
     placement: Callable[[], Placement | None],
     clock: Callable[[], float] = time.time,
-    steady: Callable[[], float] = wire.steady_time,
+    steady: Callable[[], float] = steady_time,
 ) -> AsyncGenerator[agent_pb2.WatchReply | bytes, None]:
     """Yield the replies to a request in this schema, until the feed is closed."""
     now, steady_now = clock(), steady()

@@ -15,6 +15,7 @@ from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.cluster.present_lead import PresentLead
+from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.file_thread import FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
@@ -23,6 +24,7 @@ from tfscale.agent.placement.mover import Mover
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.voting import Voting
 from tfscale.agent.preflight.examiner import Examiner
+from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.acting_lead import ActingLead
 from tfscale.agent.recovery.straggler_restarts import StragglerRestarts
 from tfscale.agent.serving.callers import ORDERED_BY
@@ -45,8 +47,8 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc, preflight_pb2_grpc, telemetry_
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
-_MOST_REPORT = 64 << 10
-"""Bytes of a failure report, which contains the last lines of a log."""
+_MOST_REPORT = 128 << 10
+"""Bytes of a failure report, which contains the last lines of a log, and counts."""
 _MOST_HOSTS = 1000
 _MOST_GIVER = 60
 _Context = grpc.aio.ServicerContext
@@ -185,6 +187,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
+        await self._local.learn(_counts_in(request.counts))
         checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
         match request.target:
             case agent_pb2.ApplyRequest.TARGET_STOPPED:
@@ -208,6 +211,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             raise UsageError(f"a report has at most {_MOST_REPORT} bytes")
         if self._acting is None:
             raise Unsupported(self._no_recovery())
+        await self._local.learn(_counts_in(request.counts))
         return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
 
     async def _command(
@@ -264,6 +268,14 @@ class AgentService(agent_pb2_grpc.AgentServicer):
 
     def _no_recovery(self) -> str:
         return f"the cluster file of {self._settings.task} has no [recovery]: give all agents the same file"
+
+
+def _counts_in(text: str) -> RecoveryCounts:
+    """Return the counts that came with a request. Raises UsageError."""
+    try:
+        return received_counts(text, steady_time())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _reason_with_giver(request: agent_pb2.TasksRequest) -> Reason:

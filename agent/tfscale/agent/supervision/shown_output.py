@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import logging
@@ -10,12 +11,14 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.rotated_logs import bytes_after, newer_log, open_log
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_state import read_state
+from tfscale.core.cluster.task_files import TaskFiles
 
 _logger = logging.getLogger(__name__)
 _POLL = 0.1
@@ -26,6 +29,8 @@ _PIECE = select.PIPE_BUF
 """Bytes of one write, which a pipe takes as a whole or not at all: so it is known how many were not taken."""
 _FAREWELL = 1.0
 """Seconds that the end of an agent waits for readers of its task's output, where somebody has asked for that end."""
+_LOOK = 0.01
+"""Seconds between two looks whether these readers have all of it."""
 
 
 def goes_together() -> bool:
@@ -33,12 +38,13 @@ def goes_together() -> bool:
     return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
 
 
-@contextlib.contextmanager
-def shown_output(settings: AgentSettings) -> Iterator[None]:
+@contextlib.asynccontextmanager
+async def shown_output(settings: AgentSettings, is_asked: Callable[[], bool]) -> AsyncIterator[None]:
     """Copy the task's output to stdout and stderr in this block, if the settings ask for it.
 
     A thread copies each, so that a terminal that is stopped (ctrl-S) stops neither the agent nor the task. After a task
-    that has ended by itself the block's end waits for the reader of both, as the task itself would.
+    that has ended by itself the block's end waits for the reader of both, as the task itself would, until `is_asked`
+    tells that somebody has asked the agent to end.
     """
     if not settings.show_output:
         yield
@@ -51,16 +57,37 @@ def shown_output(settings: AgentSettings) -> Iterator[None]:
     try:
         yield
     finally:
-        state = read_state(files.shim_state)
-        has_ended = state is not None and state.ended is not None
-        is_waited_for = state is not None and has_ended and not state.requested
-        deadline = time.monotonic() + _FAREWELL
         for copy in copies:
             copy.ending.set()
-        for copy in copies:
-            copy.end(None if is_waited_for else max(0.0, deadline - time.monotonic()))
+        await _end(copies, settings.files, is_asked)
+
+
+async def _end(copies: list[_Copy], files: TaskFiles, is_asked: Callable[[], bool]) -> None:
+    """Wait for the readers, tell how much they have not got, and remove what was copied where the task has ended."""
+    disk = FileThread()
+    try:
+        state = await disk.call(lambda: read_state(files.shim_state))
+    except DiskHangs:
+        state = None
+    has_ended = state is not None and state.ended is not None
+    is_waited_for = has_ended and state is not None and not state.requested
+    await _shown(copies, lambda: is_asked() or not is_waited_for)
+    deadline = time.monotonic() + _FAREWELL
+    await _shown(copies, lambda: time.monotonic() > deadline)
+    for copy in copies:
+        with contextlib.suppress(DiskHangs):
+            if lost := await disk.call(copy.lost):
+                _logger.warning(
+                    "nobody reads %s: the task's last %d bytes there are in %s", copy.stream, lost, files.log
+                )
             if has_ended:  # else the next agent shows it
-                copy.remove()
+                await disk.call(copy.remove)
+
+
+async def _shown(copies: list[_Copy], is_given_up: Callable[[], bool]) -> None:
+    """Wait until the readers have all, or no longer."""
+    while any(copy.thread.is_alive() for copy in copies) and not is_given_up():  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK)
 
 
 class _Copy:
@@ -70,7 +97,7 @@ class _Copy:
         self.ending = threading.Event()
         run = contextvars.copy_context().run  # its lines of the log name the same task
         self.thread = threading.Thread(target=run, args=(self._run,), name=f"shown {stream}", daemon=True)
-        self._stream = stream
+        self.stream = stream
         self._number = getattr(sys, stream).fileno()
         self._shown, self._log = shown, log
         self._has_gap = False
@@ -91,15 +118,12 @@ class _Copy:
                 self.ending.wait(_POLL)
         except OSError as error:
             is_left = isinstance(error, BrokenPipeError)
-            why = f"nobody reads {self._stream} any more" if is_left else f"{self._stream}: {error.strerror}"
+            why = f"nobody reads {self.stream} any more" if is_left else f"{self.stream}: {error.strerror}"
             _logger.warning("%s: the task goes on, and its output is in %s", why, self._log)
 
-    def end(self, patience: float | None) -> None:
-        """Wait until all is shown, or for `patience` seconds; then tell how much was not."""
-        self.thread.join(patience)
-        if self.thread.is_alive():
-            lost = self._waiting + bytes_after(self._shown, self._file)
-            _logger.warning("nobody reads %s: the task's last %d bytes there are in %s", self._stream, lost, self._log)
+    def lost(self) -> int:
+        """Return how many bytes are not shown."""
+        return self._waiting + bytes_after(self._shown, self._file) if self.thread.is_alive() else 0
 
     def remove(self) -> None:
         """Remove the files: all of them is in the task's log, too."""

@@ -87,8 +87,8 @@ class RecoveryPolicy:
         return self.by_role.get(role, RestartPolicy.NEVER)
 
     def within_period(self, times: Iterable[float], at: float) -> tuple[float, ...]:
-        """Return the times, Unix seconds, that count at `at`; one further ahead than the period is of a wrong clock."""
-        return tuple(time for time in times if abs(at - time) < self.period)
+        """Return the times that count at `at`, all in seconds on one clock that nobody sets."""
+        return tuple(time for time in times if at - time < self.period)
 
 
 def parse_recovery(table: Mapping[str, Any]) -> RecoveryPolicy:

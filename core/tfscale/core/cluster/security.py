@@ -127,6 +127,10 @@ class RenewedChannel:
         self._channels: dict[int, grpc.aio.Channel] = {}
         """Channels by the version of the certificate that they show; calls under way go on over older ones."""
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._channels)
+
     def opened(self) -> grpc.aio.Channel:
         """Return the channel that shows the newest certificate. Raises SecurityError as ChannelOpener.open does."""
         version = self._opener.version

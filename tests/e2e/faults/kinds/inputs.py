@@ -37,7 +37,14 @@ _STATE = {
 }  # fmt: skip
 _JOURNAL = {
     "version": 1, "generation": 3, "task_generation": 3, "attempt": 1, "socket": "/s", "drained": False,
-    "ended_by": None, "commanded": 2, "budgets": [],
+    "ended_by": None, "commanded": 2, "boot": "b", "steady": 9.5,
+    "counts": {
+        "budgets": [{
+            "name": "worker:0", "restarts": [3.5], "newest": [3.5], "fruitless": 1, "gave_up": "", "generation": 3,
+            "reached": {"checkpoint": 1.5, "step": 9},
+        }],
+        "hosts": {"a": {"ages": [3.5], "generation": 2}}, "slow": ["worker:1"],
+    },
     "intent": {"verb": "restart", "tasks": ["worker:0"], "generation": 3, "starting": True, "reason": "r"},
 }  # fmt: skip
 _CLUSTER = b"""
