@@ -118,7 +118,7 @@ def test_the_smallest_modules_start_without_any_package(module: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("program", ["agent", "console"])
-def test_only_the_place_that_exits_prints_on_stderr(program: str) -> None:
+@pytest.mark.parametrize(("program", "place"), [("agent", "cli.py"), ("console", "console_log.py")])
+def test_one_place_alone_prints_on_stderr(program: str, place: str) -> None:
     printing = [path.name for path in (ROOT / program).rglob("*.py") if "file=sys.stderr" in path.read_text()]
-    assert printing == ["cli.py"]
+    assert printing == [place]

@@ -105,7 +105,7 @@ async def test_a_restart_that_could_not_be_carried_out_costs_nothing(
         if trouble == "a program that was removed":
             program.unlink()
         if trouble == "a disk that takes nothing":
-            settings[1].files.journal.with_name("worker-1.agent.json.new").mkdir()
+            settings[1].files.journal.with_name("worker-1.agent.json.room").mkdir()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await command(settings[0], "Restart", "worker:1")
         after = await asyncio.gather(*map(runs, settings))

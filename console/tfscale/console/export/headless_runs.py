@@ -26,6 +26,7 @@ from tfscale.console.export.snapshot_once import SnapshotOnce, snapshot_line, ve
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
+from tfscale.console.settings.console_log import show
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import ClusterConnection, Job
 from tfscale.console.transport.channels import CommandError
@@ -140,9 +141,8 @@ def _write(
 
 
 def _print_card(card: EndCard | None) -> None:
-    """Print the end of a run for people: lines for scripts go to stdout."""
     if card is not None:
-        print("\n".join(card.lines(shutil.get_terminal_size().columns)), file=sys.stderr)
+        show("\n".join(card.lines(shutil.get_terminal_size().columns)))
 
 
 def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:

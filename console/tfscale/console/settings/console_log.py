@@ -24,4 +24,9 @@ def start_console_log(settings: Settings, otherwise: logging.Handler) -> None:
 
 def tell(line: str) -> None:
     """Write a line to stderr at every log level, and never to the log file: the line may hold a URL with a token."""
-    print(f"tfscale-console: {printable(line)}", file=sys.stderr, flush=True)
+    show(f"tfscale-console: {printable(line)}")
+
+
+def show(text: str) -> None:
+    """Write a text for people to stderr: lines for scripts go to stdout."""
+    print(text, file=sys.stderr, flush=True)
