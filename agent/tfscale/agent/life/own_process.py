@@ -142,13 +142,18 @@ class OwnProcess:
         self._is_asked_to_end |= not self._lives and number in ENDS_OF_TERMINAL
         for life, context in self._lives.items():
             context.run(life.pass_on, number)
-        if number in STOPPING and self._stopping is None:
+        if number in STOPPING and not self._lives:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif number in STOPPING and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop_with_tasks())
 
     async def _stop_with_tasks(self) -> None:
-        """Stop this process once its tasks are stopped, so that the shell has its terminal again; SIGCONT ends that."""
+        """Stop this process once its tasks are stopped, so that the shell has its terminal again; SIGCONT ends that.
+
+        A program may handle the signal, and end: then there is nothing to stop with.
+        """
         for _ in range(_STOP_LOOKS):
-            if not self._lives or any(life.is_task_stopped() for life in self._lives):
+            if any(life.is_task_stopped() for life in self._lives):
                 os.kill(os.getpid(), signal.SIGSTOP)
                 break
             await asyncio.sleep(_STOP_POLL)
