@@ -104,7 +104,7 @@ async def test_hosts_say_state_tasks_other_programs_and_slow_links_at_both_ends(
         assert "slow to 10.0.0.5" in rows["10.0.0.4"] and "slow from 10.0.0.4" in rows["10.0.0.5"]
         assert "6.1 of 16" in rows["10.0.0.5"] and "others 2" in rows["10.0.0.5"]
         assert "✖ dead 12 s" in rows["10.0.0.6"] and "of 16" not in rows["10.0.0.6"]
-        assert "○ spare" in rows["10.0.9.1"] and "▲ cordoned" in rows["10.0.9.2"]
+        assert "○ spare" in rows["10.0.9.1"] and "△ cordoned" in rows["10.0.9.2"]
         head = next(line for line in seen if "▲3" in line and "▲4" in line)
         sender = next(line for line in seen if "▲3 10.0.0.4" in line)
         assert "▲95%" in sender and sender.index("▲95%") == head.index("▲4") - 2
