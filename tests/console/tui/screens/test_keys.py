@@ -350,7 +350,7 @@ async def test_the_palette_does_what_keys_do_and_finds_tasks_sorts_and_themes() 
 async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None:
     app = build()
     async with app.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, Place(("j", "P")))
+        await come_to(pilot, Place(("P",)))
         asked = str(app.screen.query_one(Static).render())
         assert "Profile worker:1 for how many seconds?" in asked and "profiles/worker-1 on node-01" in asked
         assert "Age of the last checkpoint: 1 m 35 s" in asked
@@ -473,8 +473,8 @@ def saved() -> list[str]:
 async def test_rows_and_the_sentence_are_copied_and_the_screen_is_saved(tmp_path: Path) -> None:
     app = build(view_file=ViewFile.at(tmp_path / "state" / "console.json"))
     async with app.run_test(size=SIZE) as pilot:
-        await come_to(pilot, Place(("j", "y")))
-        assert app.clipboard.startswith("worker:1  ● running") and "straggler" in app.clipboard
+        await come_to(pilot, Place(("y",)))
+        assert app.clipboard.startswith("worker:1  ● running") and app.clipboard.endswith("2.1x compute")
         assert (tmp_path / "state" / "copied.txt").read_text() == f"{app.clipboard}\n"
         await pilot.press("Y")
         assert app.clipboard == fakes.straggler().sentence

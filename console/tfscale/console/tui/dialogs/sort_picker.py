@@ -45,7 +45,7 @@ class SortPicker(Dialog[str | None]):
                 Text.assemble(
                     (f"{mark if column.name == sort else ' '} ", palette.severities["good"]),
                     (f"{column.name:<14}", f"bold {palette.text}"),
-                    (fit(column.description, _ABOUT, right=False), palette.dim),
+                    (appearance.spell(fit(column.description, _ABOUT, right=False)), palette.dim),
                 ),
                 id=column.name,
             )

@@ -54,7 +54,7 @@ class SnapshotScreen(Screen[None]):
         return ""
 
     def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
-        super().__init__()
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else None)
         self.set_reactive(SnapshotScreen.snapshot, snapshot)
         self.set_reactive(SnapshotScreen.appearance, appearance)
 

@@ -50,8 +50,8 @@ class HostsScreen(SnapshotScreen):
     HostsScreen .region { border-subtitle-color: $secondary; }
     HostsScreen.narrow { padding: 0; }
     HostsScreen.bare .region { border: none; padding: 0; }
-    .-ascii HostsScreen .region { border: ascii $secondary; }
-    .-ascii HostsScreen.bare .region { border: none; }
+    HostsScreen.ascii .region { border: ascii $secondary; }
+    HostsScreen.ascii.bare .region { border: none; }
     HostsScreen #hosts { height: auto; }
     HostsScreen HostTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     HostsScreen Static { height: auto; }

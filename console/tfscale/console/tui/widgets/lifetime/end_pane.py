@@ -19,10 +19,13 @@ class EndPane(AppearanceWidget):
     EndPane { height: auto; display: none; border: round $success; padding: 0 1; }
     EndPane.over { display: block; }
     EndPane.failed { border: round $error; }
-    .-ascii EndPane { border: ascii $success; }
-    .-ascii EndPane.failed { border: ascii $error; }
+    EndPane.ascii { border: ascii $success; }
+    EndPane.ascii.failed { border: ascii $error; }
     """
     card: reactive[EndCard | None] = reactive(None, layout=True)
+
+    def watch_appearance(self) -> None:
+        self.set_class(self.appearance.glyphs.border == "ascii", "ascii")
 
     def watch_card(self, card: EndCard | None) -> None:
         self.set_class(card is not None, "over")
