@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tfscale.core.cluster.local.loopback_cluster import free_loopback
 
 _CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 _ORPHANS = """
@@ -46,7 +47,8 @@ pytestmark = [pytest.mark.skipif(_missing() != "", reason=_missing()), pytest.ma
 @contextmanager
 def container(folder: Path, program: str, flags: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """Run an agent as process 1 of a namespace, with a program of Python."""
-    agent = [sys.executable, "-m", "tfscale.agent.cli", "--grace", "1", *flags, "--", sys.executable, "-c", program]
+    own = [sys.executable, "-m", "tfscale.agent.cli", "--grace", "1", "--listen", str(free_loopback())]
+    agent = [*own, *flags, "--", sys.executable, "-c", program]
     process = subprocess.Popen(
         [*_CONTAINER, *agent], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
