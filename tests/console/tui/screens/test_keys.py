@@ -116,7 +116,7 @@ def into_the_steps(app: ConsoleApp) -> None:
 
 def into_the_events(app: ConsoleApp) -> None:
     assert isinstance(app.screen, EventsScreen)
-    app.screen.events.action_move(-24)
+    app.screen.events.action_move(-1)
 
 
 def down_the_hosts(app: ConsoleApp) -> None:

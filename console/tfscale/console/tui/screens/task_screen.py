@@ -62,7 +62,8 @@ class TaskScreen(SnapshotScreen):
     TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     TaskScreen KeyBar, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
-    TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
+    TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
+    TaskScreen.charts #facts { max-height: 1; scrollbar-size-vertical: 0; }
     TaskScreen.charts Charts { height: 1fr; margin: 0; }
     TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
     TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
