@@ -6,7 +6,8 @@ from pathlib import Path
 
 from report_connection import connected, serving
 from running_agents import W0, W1, until
-from tfscale.agent.recovery.absent_peer import SILENT, AbsentPeer
+from tfscale.agent.cluster.peers import SILENT
+from tfscale.agent.recovery.absent_peer import AbsentPeer
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec

@@ -35,6 +35,9 @@ agent."""
 _ORDER = 8.0
 """Seconds in which the peer's agent carries an order out, for which it asks all other agents."""
 
+SILENT = 20.0
+"""Seconds after which an agent that does not answer counts as silent."""
+
 _AGAIN = 0.25
 """Seconds until a request is repeated that a leaving agent has not answered, or has left to the next agent."""
 
@@ -58,7 +61,7 @@ class Peer:
         run: str,
         task: Task,
         opener: ChannelOpener,
-        patience: float = 20.0,
+        patience: float = SILENT,
         *,
         counts: Callable[[], str] = lambda: "",
     ) -> None:

@@ -94,8 +94,7 @@ class FirstStart:
             await self._join(0 if newest is None else newest.generation)
         elif ended and not entry.drained:  # its disk was lost, or it was to start after a move
             await self._parts.journal.update(generation=ended, ended_by=Verb.STOP)
-            _logger.warning("not started: %s", _why_ended(ended))
-            self._parts.supervisor.tell_waiting(_why_ended(ended))
+            self._tell_ended(ended)
             self._departure.on_over(has_failed=False)
         else:
             left_out = await self._parts.gang.begin()
@@ -109,8 +108,7 @@ class FirstStart:
         """
         lead = self._parts.peers[self._settings.cluster.lead]
         if ended:
-            _logger.warning("not started: %s", _why_ended(ended))
-            self._parts.supervisor.tell_waiting(_why_ended(ended))
+            self._tell_ended(ended)
         while True:
             status = await lead.status()
             if ended and status is not None and status.state in _BEGUN and status.generation > ended:
@@ -118,6 +116,11 @@ class FirstStart:
             if not ended and (status is None or status.state is not TaskState.PENDING):
                 return
             await asyncio.sleep(_AGAIN)
+
+    def _tell_ended(self, generation: int) -> None:
+        why = f"a stop in generation {generation} has ended it: start it by hand"
+        _logger.warning("not started: %s", why)
+        self._parts.supervisor.tell_waiting(why)
 
     @property
     def _is_placed_anew(self) -> bool:
@@ -162,7 +165,3 @@ class FirstStart:
             await self._join()
         except TfscaleError as error:
             _logger.error("%s", error)
-
-
-def _why_ended(generation: int) -> str:
-    return f"a stop in generation {generation} has ended it: start it by hand"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tfscale.agent.cluster.failure_report import FailureReport, unstarted_report
+from tfscale.agent.cluster.peers import SILENT
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -15,8 +16,6 @@ from tfscale.core.cluster.restart import plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.probe_status import ProbeState
 
-SILENT = 20.0
-"""Seconds after which an agent counts as silent, as in a command."""
 _BEGINS = (ProbeState.LOADED, ProbeState.WAITING, ProbeState.MEASURING)
 """States of a task that trains, or is about to; in any other one nobody knows of its steps."""
 
