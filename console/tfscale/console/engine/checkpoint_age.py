@@ -43,8 +43,8 @@ def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> f
     return max(ages_known) if ages_known and len(ages_known) == len(ages) else None
 
 
-def age_for_profile(snapshot: Snapshot, spec: ClusterSpec, tasks: Sequence[Task]) -> float | None:
-    """Return the age, seconds, of the checkpoint to which profiles of these tasks may set back; None if unknown."""
+def age_of_trainings(snapshot: Snapshot, spec: ClusterSpec, tasks: Sequence[Task]) -> float | None:
+    """Return the age, seconds, of the checkpoint to which the trainings of these tasks may go back; None if unknown."""
     return checkpoint_age(snapshot, [plan_restart(spec, snapshot.governing, [task]) for task in tasks])
 
 

@@ -29,38 +29,11 @@ class Output(Protocol):
         """Return the bytes written so far."""
 
 
-class JsonLines:
-    """File of one JSON object a line; the first is the header."""
-
-    def __init__(self, file: TextIO, header: Json) -> None:
-        self._file = file
-        self._size = 0
-        self.write(header)
-        self.flush()
-
-    def write(self, row: Json) -> None:
-        line = json.dumps(row, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-        self._size += len(line) + 1
-        self._file.write(line + "\n")
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def size(self) -> int:
-        return self._size
-
-
-class TextLines:
-    """File of lines of text, the `line` of each row."""
+class _Text:
+    """File of text that counts its characters: stdout may be a pipe, without a position."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = _Counted(file)
-
-    def write(self, row: Json) -> None:
-        self._file.write(f"{row['line']}\n")
 
     def flush(self) -> None:
         self._file.file.flush()
@@ -72,26 +45,37 @@ class TextLines:
         return self._file.written
 
 
-class Csv:
+class JsonLines(_Text):
+    """File of one JSON object a line; the first is the header."""
+
+    def __init__(self, file: TextIO, header: Json) -> None:
+        super().__init__(file)
+        self.write(header)
+        self.flush()
+
+    def write(self, row: Json) -> None:
+        line = json.dumps(row, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        self._file.write(line + "\n")
+
+
+class TextLines(_Text):
+    """File of lines of text, the `line` of each row."""
+
+    def write(self, row: Json) -> None:
+        self._file.write(f"{row['line']}\n")
+
+
+class Csv(_Text):
     """Table whose first line names its columns; an unknown cell is empty."""
 
     def __init__(self, file: TextIO, columns: tuple[Column, ...]) -> None:
-        self._file = _Counted(file)
+        super().__init__(file)
         self._writer = csv.DictWriter(self._file, [name for name, _ in columns], lineterminator="\n")
         self._writer.writeheader()
         self.flush()
 
     def write(self, row: Json) -> None:
         self._writer.writerow({name: _inert(value) for name, value in row.items()})
-
-    def flush(self) -> None:
-        self._file.file.flush()
-
-    def close(self) -> None:
-        self._file.file.close()
-
-    def size(self) -> int:
-        return self._file.written
 
 
 def _inert(value: object) -> object:
@@ -100,7 +84,7 @@ def _inert(value: object) -> object:
 
 
 class _Counted:
-    """File that counts its characters: stdout may be a pipe, without a position."""
+    """File to write to, and the number of characters so far."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.engine.checkpoint_age import RISK, age_for_profile, profile_refusal
+from tfscale.console.engine.checkpoint_age import RISK, age_of_trainings, profile_refusal
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed
 from tfscale.console.engine.state_factory import states
@@ -92,7 +92,7 @@ async def _refuse_beside_an_old_checkpoint(task: Task, connection: ClusterConnec
     """Raise CommandError where a profile may cost more than some minutes of training."""
     spec = connection.source.spec
     snapshot = await SnapshotOnce(Engine(connection.source, states(spec))).run()
-    why = profile_refusal(None if snapshot is None else age_for_profile(snapshot, spec, [task]))
+    why = profile_refusal(None if snapshot is None else age_of_trainings(snapshot, spec, [task]))
     if why is not None:
         raise CommandError(f"no profile of {task}: {why}")
 

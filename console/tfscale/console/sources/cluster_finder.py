@@ -62,8 +62,8 @@ def is_named(settings: Settings, environment: Mapping[str, str]) -> bool:
 
 
 def local_runs(environment: Mapping[str, str]) -> list[LocalAgent]:
-    """List one agent of each run of this machine; two clusters whose files have one name are two runs."""
-    runs = {(agent.run, agent.fingerprint): agent for agent in reversed(local_agents(environment))}
+    """List one agent of each run of this machine."""
+    runs = {agent.run_key: agent for agent in reversed(local_agents(environment))}
     return list(reversed(runs.values()))
 
 

@@ -329,10 +329,9 @@ class ConsoleApp(App[Leaving]):
     def action_pause(self) -> None:
         if self._remote is not None:
             self._remote.player.pause()
-            self._show_note()
         else:
             self._is_paused = not self._is_paused
-            self._show_note()
+        self._show_note()
 
     def action_acknowledge(self) -> None:
         """Silence the finding on top; where all are silent, none any more."""
@@ -383,12 +382,9 @@ class ConsoleApp(App[Leaving]):
             tags.append(Tag("PAUSED", "warning"))
         if self._is_read_only and self._remote is None:
             tags.append(Tag("OBSERVER", "info"))
-        for title in self._titles():
-            title.note, title.tags = note, tuple(tags)
-
-    def _titles(self) -> list[Title]:
-        """Return the title lines of all open screens."""
-        return [title for screen in self.screen_stack for title in screen.query(Title)]
+        for screen in self.screen_stack:
+            for title in screen.query(Title):
+                title.note, title.tags = note, tuple(tags)
 
     def _show_replay_keys(self, remote: ReplayControls) -> None:
         """Show the keys of a replay on each open page, and its position where no title has it."""
@@ -474,8 +470,7 @@ class ConsoleApp(App[Leaving]):
     def action_open(self, name: str) -> None:
         """Open a page of the whole cluster, or the log of the selected task, in place of the open page."""
         selected = self._selected() or self.cluster.selected
-        while self.screen is not self.cluster:
-            self.pop_screen()
+        self._close_pages()
         if name == "heat":
             self.cluster.action_heat()
         elif name == "log" and selected:
@@ -548,9 +543,13 @@ class ConsoleApp(App[Leaving]):
         elif is_page:
             self._turn_to(culprit)
         else:
-            while self.screen is not self.cluster:
-                self.pop_screen()
+            self._close_pages()
             self.cluster.show_row(culprit)
+
+    def _close_pages(self) -> None:
+        """Return to the first screen."""
+        while self.screen is not self.cluster:
+            self.pop_screen()
 
     def action_order(self, name: str) -> None:
         if (snapshot := self._shown) is not None:

@@ -52,6 +52,7 @@ def run_screens(
     `end_run` ends a run that this console has started; it is called if the operator asks for it, or all tasks have
     ended. An error of the screens is no reason to end a training.
     """
+    check_terminal(environment)
     return _show(settings, connection, environment, end_run)[1]
 
 
@@ -87,7 +88,6 @@ def _show(
     is_of_list: bool = False,
 ) -> tuple[Leaving | None, int]:
     """Show the cluster, and return how the operator left and the exit status. Raises TfscaleError."""
-    check_terminal(environment)
     from tfscale.console.tui.app import ConsoleApp, Leaving
 
     spec = connection.source.spec

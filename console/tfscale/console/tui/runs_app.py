@@ -25,9 +25,6 @@ _EVERY = 1.0
 _FIGURES = 2
 """Figures of a run's first line."""
 
-Key = tuple[str, str]
-"""Name and fingerprint of a run's cluster: two clusters whose files have one name are two runs."""
-
 
 class RunsApp(App[LocalAgent]):
     """List of runs, two lines each; the result is an agent of the chosen run, None where the operator leaves."""
@@ -55,9 +52,9 @@ class RunsApp(App[LocalAgent]):
     ) -> None:
         """List what `runs` returns, each as `watch` watches it; the cursor is on the run of `shown` at first."""
         super().__init__()
-        self._runs, self._watch, self._look, self._shown = runs, watch, look, shown and _key(shown)
-        self._watched: dict[Key, WatchedRun] = {}
-        self._jobs: dict[Key, asyncio.Task[None]] = {}
+        self._runs, self._watch, self._look, self._shown = runs, watch, look, shown and shown.run_key
+        self._watched: dict[tuple[str, str], WatchedRun] = {}
+        self._jobs: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._list = OptionList()
         self._title = Static()
         name = next(name for name, palette in PALETTES.items() if palette is look.palette)
@@ -95,7 +92,7 @@ class RunsApp(App[LocalAgent]):
             self._list.action_cursor_up()
 
     def _update(self) -> None:
-        present = {_key(agent): agent for agent in self._runs()}
+        present = {agent.run_key: agent for agent in self._runs()}
         for gone in self._watched.keys() - present.keys():
             self._jobs.pop(gone).cancel()
             del self._watched[gone]
@@ -118,10 +115,6 @@ class RunsApp(App[LocalAgent]):
         else:
             for index, prompt in enumerate(prompts):
                 self._list.replace_option_prompt_at_index(index, prompt)
-
-
-def _key(agent: LocalAgent) -> Key:
-    return agent.run, agent.fingerprint
 
 
 def _lines(run: WatchedRun, look: Appearance, width: int) -> Text:

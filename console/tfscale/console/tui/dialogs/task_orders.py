@@ -11,7 +11,7 @@ from typing import Any
 from textual.app import App
 from tfscale.console.engine.checkpoint_age import (
     RISK,
-    age_for_profile,
+    age_of_trainings,
     checkpoint_age,
     profile_refusal,
     untrained_since,
@@ -72,20 +72,9 @@ class Orders:
         spec = self._engine.source.spec
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.governing, tasks)
         keeps = keeps_training(spec, snapshot.governing, touched)
-        age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.governing, [task]) for task in tasks])
-        question = Question(
-            verb=verb,
-            asked=tasks,
-            touched=touched,
-            strategy=snapshot.strategy,
-            generation=snapshot.generation,
-            checkpoint_age=age,
-            untrained=untrained_since(snapshot, touched, age),
-            keeps=keeps,
-            running=tuple(task for task in touched if snapshot.view(task).is_up),
-            total=len(snapshot.tasks),
-        )
-        self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
+        running = tuple(task for task in touched if snapshot.view(task).is_up)
+        question = _question(verb, tasks, touched, age_of_trainings(snapshot, spec, tasks), snapshot)
+        self._confirm(replace(question, keeps=keeps, running=running), appearance)
 
     def _ask_without(self, task: Task, snapshot: Snapshot, appearance: Appearance) -> None:
         """Restart the gang without the host of a task, if the operator agrees."""
@@ -94,18 +83,10 @@ class Orders:
             for view in snapshot.tasks
             if view.task.role in MOVABLE and view.link.state is not LinkState.VACANT
         )
-        age, host = checkpoint_age(snapshot, [touched]), snapshot.view(task).agent.host
-        question = Question(
-            verb="restart",
-            asked=(task,),
-            touched=touched,
-            strategy=snapshot.strategy,
-            generation=snapshot.generation,
-            checkpoint_age=age,
-            untrained=untrained_since(snapshot, touched, age),
-            without=host,
-            total=len(snapshot.tasks),
-        )
+        question = _question("restart", (task,), touched, checkpoint_age(snapshot, [touched]), snapshot)
+        self._confirm(replace(question, without=snapshot.view(task).agent.host), appearance)
+
+    def _confirm(self, question: Question, appearance: Appearance) -> None:
         self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
     def _ask_argument(
@@ -144,7 +125,7 @@ class Orders:
 
     def _ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
-        age = age_for_profile(snapshot, self._engine.source.spec, tasks)
+        age = age_of_trainings(snapshot, self._engine.source.spec, tasks)
         if (why := profile_refusal(age)) is not None:
             self._app.notify(f"no profile: {why}", severity="error", timeout=20, markup=False)
             return
@@ -218,3 +199,19 @@ def _place(snapshot: Snapshot, task: Task) -> str:
         return f"the state of {task}'s agent"
     files = TaskFiles(Path(described.log_path).parent, task)
     return f"{files.profiles} on {described.host}"
+
+
+def _question(
+    verb: str, asked: tuple[Task, ...], touched: tuple[Task, ...], age: float | None, snapshot: Snapshot
+) -> Question:
+    """Return what any command for these tasks asks; `age` is that of the checkpoint to which they go back."""
+    return Question(
+        verb=verb,
+        asked=asked,
+        touched=touched,
+        strategy=snapshot.strategy,
+        generation=snapshot.generation,
+        checkpoint_age=age,
+        untrained=untrained_since(snapshot, touched, age),
+        total=len(snapshot.tasks),
+    )

@@ -48,6 +48,11 @@ class LocalAgent:
     token: str = field(default="", repr=False)
     """Secret with which a call on loopback may give the agent orders; empty if the agent asks for none."""
 
+    @property
+    def run_key(self) -> tuple[str, str]:
+        """Key of the agent's run: two clusters whose files have one name are two runs."""
+        return self.run, self.fingerprint
+
 
 class Announcement:
     """File that names an agent, locked for as long as the agent serves."""

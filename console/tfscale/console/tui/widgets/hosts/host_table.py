@@ -45,6 +45,8 @@ class HostTable(ScrollView, can_focus=True):
         self._hosts = Hosts()
         self._columns: Sequence[HostColumn] = ()
         self._address = ""
+        self._at = 0
+        """Row of the cursor."""
         self._drawn: dict[int, Strip] = {}
         """Visible lines as they were drawn last."""
 
@@ -53,14 +55,10 @@ class HostTable(ScrollView, can_focus=True):
         """Host under the cursor."""
         return self._hosts.facts[self._at] if self._hosts.facts else None
 
-    @property
-    def _at(self) -> int:
-        addresses = [facts.address for facts in self._hosts.facts]
-        return addresses.index(self._address) if self._address in addresses else 0
-
     def show(self, hosts: Hosts) -> None:
         """Show these hosts; the cursor stays on its host. Only lines that have changed are drawn."""
         self._hosts = hosts
+        self._at = next((at for at, facts in enumerate(hosts.facts) if facts.address == self._address), 0)
         before, size = self._columns, self.virtual_size
         self._place()
         if size == self.virtual_size and [each.width for each in before] == [each.width for each in self._columns]:
@@ -116,7 +114,7 @@ class HostTable(ScrollView, can_focus=True):
             self._move_to(max(0, min(len(self._hosts.facts) - 1, self._at + by)))
 
     def _move_to(self, index: int) -> None:
-        self._address = self._hosts.facts[index].address
+        self._address, self._at = self._hosts.facts[index].address, index
         self._show_cursor()
         self.refresh()
         self.post_message(self.Moved())
