@@ -14,6 +14,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = ("trainer/native/ring.c", "trainer/native/usual_steps.c")
 LIBRARY = "trainer/tfscale/trainer/probe/rows/libtfscale.so"
+SHARED = "share"
+"""Folder of completions and man pages, which only the tree of a release has."""
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
 
@@ -22,6 +24,8 @@ class Native(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         root = Path(self.root)
+        if (root / SHARED).is_dir():
+            build_data["shared_data"][SHARED] = SHARED
         for library in (root / LIBRARY).parents[1].rglob("*.so"):
             # A library of an older version, beside a folder of its name, would be imported in the folder's place.
             library.unlink()

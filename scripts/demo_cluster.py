@@ -14,7 +14,7 @@ from tfscale.core.text import plural
 from tfscale.trainer.launch.local_cluster import BIN, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.slow.delay import Delay
 
-ENDLESS = 100_000_000
+ENDLESS = 1_000_000_000
 """Steps: the demo ends before them."""
 RECOVERY = ("", "[recovery]", 'policy = "OnFailure"')
 """Lines of the cluster file: a task that is killed is started again with the others, from their last checkpoint."""

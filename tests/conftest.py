@@ -1,17 +1,17 @@
 """Fixtures of all tests: they, and the consoles that they start, stay away from what this user's own console keeps.
 
-Beside them options about the matrix and turns, the limit of each test, and the count of reruns.
+Beside them options about the matrix and turns, the limit of each test, what a report may hold, and the count of
+reruns.
 """
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from plugins import limits, matrix_runs, turns
+from plugins import internal_errors, limits, matrix_runs, turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,15 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(matrix_runs.MatrixRuns(config))
     config.pluginmanager.register(turns)
     config.pluginmanager.register(limits)
+    config.pluginmanager.register(internal_errors.InternalErrors())
 
 
-def pytest_collection_finish() -> None:
-    """Keep what all tests have loaded out of later garbage collections: an agent that moves collects, and holds still.
-
-    With 5,000 tests in one process it would for seconds, in which its disk seems to hang.
-    """
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape what is no UTF-8 in captured logs: a worker of xdist cannot send it, and ends the whole run."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

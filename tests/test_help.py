@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-SHARED = [str(Path(__file__).parent / folder) for folder in ("harness", "e2e")]
+SHARED = [*(str(Path(__file__).parent / folder) for folder in ("harness", "e2e")), str(SCRIPTS / "docs")]
 """Folders of modules that some scripts share with the tests, and which their commands add to the path."""
 PROGRAMS = [
-    *(f"bench/{name}.py" for name in ("console", "diagnosis", "probe", "stragglers")),
+    *(f"bench/{name}.py" for name in ("comparison", "console", "diagnosis", "probe", "stragglers", "watch")),
     *(f"bench/agents/{name}.py" for name in ("bench_agents", "bench_restarts")),
     *(
         f"docs/{name}.py"
         for name in (
             "cells",
-            "compat",
+            "compat_table",
             "fault_table",
             "incident_table",
             "pictures",
@@ -29,6 +29,7 @@ PROGRAMS = [
             "versions",
         )
     ),
+    "studies/study.py",
     "demo_cluster.py",
 ]
 

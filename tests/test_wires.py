@@ -56,14 +56,14 @@ def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
 def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
     progress = Progress()
     progress.epoch_begun(2)
-    progress.batch_ended({"loss": 0.5, "accuracy": 0.75, "grad_norm": 1.25}, None)
+    progress.batch_ended(0, {"loss": 0.5, "accuracy": 0.75, "grad_norm": 1.25}, None)
     progress.epoch_ended(1, {"val_loss": math.inf})
     message = probe_wire.serialised(IDENTITY, ProbeReport(Collective(0, 0), training=progress.read()))
     report, _ = agent_wire.read_report(message)
     sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
     frame = frames.frame(agent_wire.encode_frame(sent, ()).message)
     logs = (LoggedNumber("val_loss", None, 1), LoggedNumber("accuracy", 0.75))
-    assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25, logs=logs)
+    assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25, logs=logs, epoch_step=1)
     event = FrameArrived(1001.0, Task.parse("chief:0"), frame)
     assert rows.frame_line(event)["training"]["grad_norm"] == rows.frame_row(event)["training_grad_norm"] == 1.25
     assert frame_from_json(rows.frame_line(event))[1].training == frame.training

@@ -4,11 +4,12 @@
     .venv/bin/python scripts/bench/console.py --tasks 1000 --rounds 3  # the medians of three are judged
     .venv/bin/python scripts/bench/console.py --tasks 100 --seconds 15 # a short look
     .venv/bin/python scripts/bench/console.py --tasks 1000 --pages     # the other screens
+    .venv/bin/python scripts/bench/console.py --traffic                # what it writes to the terminal
 
 Measures for each size CPU and memory of the console's process alone, the CPU of the fake agents on the same cores, and
 the time from a key to its repaint; the same while it records; and a Textual DataTable of as many rows in the same
-terminal. Ends with 1 when a budget is missed at 1,000 tasks. The fake agents, 500 in one process, send a frame of 100
-steps and 8 GPUs each second.
+terminal. Ends with 3 when a budget is missed at 1,000 tasks, or by what is written to the terminal for 64 healthy
+tasks. The fake agents, 500 in one process, send a frame of 100 steps and 8 GPUs each second.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ import psutil
 from fake_agents import STEPS, agents
 from terminal import SIZE, Terminal
 from tfscale.console.tui.widgets.appearance.theme import PALETTES
+from tfscale.core.settings.exit_status import ExitStatus
 
 BUDGETS = {"cpu": 0.35, "memory": 250e6, "key_p95": 0.050}
 """Budgets at JUDGED tasks: share of a core, bytes, and seconds."""
 JUDGED = 1000
+TRAFFIC, TRAFFIC_TASKS = 4e3, 64
+"""Most bytes a second to the terminal, and the tasks of the healthy simulation that it is about."""
+TRAFFIC_SIZES = ((80, 24), (120, 40), (200, 60))
+_LAST = 12
+"""Last row to which the cursor is moved: where the table scrolls, only the digits of a row's name are written anew."""
 _KEYS_A_SECOND = 7
 """Keys a second, out of step with the seconds at which the screen is drawn anew."""
 
@@ -74,7 +81,7 @@ def measure(program: str, command: list[str], tasks: int, seconds: float, warm_u
     terminal = Terminal(command)
     try:
         _start(terminal, program, tasks, warm_up)
-        return _measured(program, terminal, tasks, lambda: _type(terminal, seconds, selected, min(tasks - 1, 30)))
+        return _measured(program, terminal, tasks, lambda: _type(terminal, seconds, selected, min(tasks - 1, _LAST)))
     finally:
         terminal.end()
 
@@ -131,14 +138,17 @@ class Page:
     draws; where that is empty, the answer is not timed."""
 
 
+_CHOSEN = rb"(?<!\x1b)\["
+"""Sign of the chosen cell of the heat map; of its name only the digits that change are drawn."""
 PAGES = (
     Page("task", b"\r", rb"follow", ((b"/", rb"n and N go on"), (b"\r", rb""))),
     Page("steps", b"v", rb"slowest first", ((b"p", rb"held"), (b"p", rb"second by second"))),
     Page("events", b"e", rb"evidence", ((b"/", rb"kind:straggler"), (b"\r", rb""))),
     Page("advice", b"A", rb"scroll"),
-    Page("heat map", b"h", rb"tasks or GPUs", ((b"\x1b[C", rb"worker:1 "), (b"\x1b[D", rb"worker:0 "))),
+    Page("heat map", b"h", rb"tasks or GPUs", ((b"\x1b[C", _CHOSEN), (b"\x1b[D", _CHOSEN))),
+    Page("hosts", b"6", rb"in and out|its tasks use|by others"),
 )
-BACK, FIRST_SHOWS = b"\x1b", rb"heat map"
+BACK, FIRST_SHOWS = b"\x1b", rb"culprit"
 _VISITS = 10
 
 
@@ -185,7 +195,9 @@ def _come_and_go(terminal: Terminal, page: Page) -> str:
 
 
 def _quantiles(answers: list[float | None]) -> str:
-    p50, p95 = np.quantile([np.inf if answer is None else answer for answer in answers], (0.5, 0.95))
+    # The nearest of the answers: between two that never came there is no number.
+    times = [np.inf if answer is None else answer for answer in answers]
+    p50, p95 = np.quantile(times, (0.5, 0.95), method="nearest")
     return f"p50 {p50 * 1e3:.0f} ms, p95 {p95 * 1e3:.0f} ms"
 
 
@@ -213,6 +225,25 @@ def measure_pages(tasks: int, seconds: float, warm_up: float, folder: Path) -> l
 
 def _console(cluster: Path) -> list[str]:
     return [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster)]
+
+
+def measure_traffic(seconds: float, warm_up: float) -> list[str]:
+    """Print what a healthy screen writes to terminals of several sizes, and return which write too much."""
+    missed = []
+    command = [sys.executable, "-m", "tfscale.console.cli", "--simulate", str(TRAFFIC_TASKS)]
+    for size in TRAFFIC_SIZES:
+        terminal = Terminal(command, size)
+        try:
+            _start(terminal, "console", TRAFFIC_TASKS, warm_up)
+            before = terminal.written
+            time.sleep(seconds)
+            rate = (terminal.written - before) / seconds
+        finally:
+            terminal.end()
+        name = f"{size[0]}x{size[1]}"
+        print(f"{name:<8}{rate / 1e3:>6.1f} kB/s", flush=True)
+        missed += [f"{name}: {rate:,.0f} bytes a second are above {TRAFFIC:,.0f}"] if rate > TRAFFIC else []
+    return missed
 
 
 def show_data_table(tasks: int) -> None:
@@ -280,6 +311,9 @@ def main() -> int:
     parser.add_argument(
         "--pages", action="store_true", help="the other screens instead, and how long each takes to be there"
     )
+    parser.add_argument(
+        "--traffic", action="store_true", help=f"bytes a second to the terminal, with {TRAFFIC_TASKS} simulated tasks"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the results as JSON too")
     parser.add_argument("--data-table", type=int, help=argparse.SUPPRESS)
     flags = parser.parse_args()
@@ -287,6 +321,8 @@ def main() -> int:
         show_data_table(flags.data_table)
         return 0
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {SIZE[0]}x{SIZE[1]}")
+    if flags.traffic:
+        return _tell(measure_traffic(flags.seconds, flags.warm_up))
     print(HEAD, flush=True)
     results: list[Result] = []
     for tasks in [size for size in flags.tasks for _ in range(flags.rounds)]:
@@ -299,10 +335,14 @@ def main() -> int:
                 print(result.line(), flush=True)
     if flags.out:
         flags.out.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
-    missed = judge(results)
+    return _tell(judge(results))
+
+
+def _tell(missed: list[str]) -> int:
+    """Print what was missed, and return the exit status."""
     for problem in missed:
         print(f"bench/console: {problem}", file=sys.stderr)
-    return 1 if missed else 0
+    return ExitStatus.UNHEALTHY if missed else ExitStatus.WELL
 
 
 if __name__ == "__main__":

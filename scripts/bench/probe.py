@@ -1,6 +1,6 @@
 """Cost of the probe: steps with and without it, judged by a budget, in 20 minutes.
 
-    .venv/bin/python scripts/bench/probe.py                      # the budget; ends with 0, 1 or 3
+    .venv/bin/python scripts/bench/probe.py                      # the budget; ends with 0, 3 or 5
     .venv/bin/python scripts/bench/probe.py --against ../before  # beside another checkout, in twice the time
     .venv/bin/python scripts/bench/probe.py --peers              # the profiler and TensorBoard too, in 30 minutes more
 
@@ -8,8 +8,8 @@ Real agents start real workers on loopback, one device or two of MultiWorkerMirr
 console streams all frames. scripts/bench/probe_steps.py says how steps are compared. Each case is measured by two
 processes, or by four with --against, which take turns; a checkout runs in its own .venv.
 
-Exit status: 0 when every budget is kept, which is when all of its 95 % interval is; 1 when one is missed, which is when
-all of the interval is above it; 3 when none is missed and one is not decided; 2 when something could not be measured.
+Exit status: 0 when every budget is kept, which is when all of its 95 % interval is; 3 when one is missed, which is when
+all of the interval is above it; 5 when none is missed and one is not decided; 1 when something could not be measured.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "tests/harness"))
 
 from local_cluster import running, write_cluster  # noqa: E402
 from tfscale.core.report_schedule import READ_OFFSET  # noqa: E402
+from tfscale.core.settings.exit_status import ExitStatus  # noqa: E402
 
 STEPS, PEERS = (Path(__file__).with_name(name) for name in ("probe_steps.py", "probe_peers.py"))
 ROUNDS = 2
@@ -43,7 +44,7 @@ THREADS_BUDGET = 1.0
 """CPU of the probe's threads, milliseconds a second."""
 ONCE_A_SECOND = ("reads", "frames", "threads", "agents")
 """Measurements with one value a second."""
-STATUS = {"kept": 0, "missed": 1, "not decided": 3}
+STATUS = {"kept": ExitStatus.WELL, "missed": ExitStatus.UNHEALTHY, "not decided": ExitStatus.NOT_YET}
 
 
 class Case(NamedTuple):
@@ -142,7 +143,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few pairs, to see that it works")
     flags = parser.parse_args()
     # Leave by an exception, so that agents and console are ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.NOTHING))
     checkouts = [*([flags.against.absolute()] if flags.against else []), ROOT]
     cases = [case for case in CASES if flags.only in (None, str(case))]
     print(HEAD, flush=True)
@@ -198,20 +199,20 @@ def measured(case: Case, checkout: Path, program: Sequence[str | Path], may_cras
 
 
 def wait_for(folder: Path, agents: Sequence[subprocess.Popen[bytes]], may_crash: bool) -> None:
-    """Wait until all tasks have ended, or one has failed; leave with status 2 where that must not be."""
+    """Wait until all tasks have ended, or one has failed; leave with status 1 where that must not be."""
     while True:
         time.sleep(1)
         logs = [log.read_text() for log in folder.glob("cluster-*/worker-?.log")]
         if failed := [log for log in logs if "ended with" in log and "ended with exit code 0" not in log]:
             print("a program crashed:", failed[0].partition("Extension modules")[0][-9000:], sep="\n", file=sys.stderr)
             if not may_crash:
-                sys.exit(2)
+                sys.exit(ExitStatus.NOTHING)
             return
         if logs and all("ended with" in log for log in logs):
             return
         if any(agent.poll() is not None for agent in agents):
             print("an agent ended early, for the reason above", file=sys.stderr)
-            sys.exit(2)
+            sys.exit(ExitStatus.NOTHING)
 
 
 @contextlib.contextmanager

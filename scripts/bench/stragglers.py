@@ -1,7 +1,7 @@
 """Errors and delays of the straggler rule on simulated clusters; the tables of docs/how-it-works/diagnosis.md.
 
     .venv/bin/python scripts/bench/stragglers.py [--seeds N] [--minutes M] [--only WORDS]
-    .venv/bin/python scripts/bench/stragglers.py --equal HOURS     # ends with 1 where more than one worker is named
+    .venv/bin/python scripts/bench/stragglers.py --equal HOURS     # ends with 3 where more than one worker is named
 
 Each row is one kind of noise; each cell pools all sizes and rates. Seeds differ from those of the tests. With --equal
 all workers are equal.
@@ -29,6 +29,7 @@ from tfscale.core.cluster.file.cluster_file import parse_cluster
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/harness"))
 
 from phase_simulation import Noise, Simulation
+from tfscale.core.settings.exit_status import ExitStatus
 
 NOISES = {
     "white, 2 %": Noise(0.02),
@@ -165,7 +166,7 @@ def main() -> int:
     arguments = parser.parse_args()
     started = time.perf_counter()
     if arguments.equal:
-        return 1 if equal(arguments.equal) > 1 else 0
+        return ExitStatus.UNHEALTHY if equal(arguments.equal) > 1 else ExitStatus.WELL
     hours = len(SHAPES) * arguments.seeds * arguments.minutes / 60
     print(f"| noise | names in {hours:.1f} healthy hours | 1.15x | 1.3x | 2x | wrong names in slowed runs |")
     print("| --- | --- | --- | --- | --- | --- |")

@@ -21,13 +21,15 @@ SIZE = (200, 50)
 class Terminal:
     """A program in a pseudo-terminal; its output is read all the time, and the answer to a key can be timed."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], size: tuple[int, int] = SIZE) -> None:
         self.pid, self._master = pty.fork()
         if self.pid == 0:
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", LANG="C.UTF-8")
             os.execvp(command[0], command)
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._drawn = b""
+        self.written = 0
+        """Bytes that the program has written so far."""
         self._lock = threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -39,6 +41,7 @@ class Terminal:
             except OSError:
                 return
             with self._lock:
+                self.written += len(data)
                 self._drawn = (self._drawn + data)[-(1 << 20) :]
                 self._lock.notify_all()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import select
 import shlex
@@ -49,6 +50,16 @@ def _said(agent: subprocess.Popen[bytes]) -> list[str]:
     """Return what an agent that has ended says on stderr, without the time of its log."""
     lines = agent.communicate(timeout=20)[1].decode().splitlines()
     return [line.partition(" worker:0 ")[2] or line for line in lines]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
+def test_agents_that_start_in_one_moment_have_a_port_each(tmp_path: Path) -> None:
+    words = [*_AGENT, "--log-level", "info", "--state-dir", str(tmp_path)]
+    script = 'ip link set lo up; for n in 1 2 3 4 5 6; do "$@" --run r$n -- sleep 4 & done; wait'
+    ran = subprocess.run(["unshare", "--net", "sh", "-c", script, "sh", *words], capture_output=True, timeout=60)
+    said = ran.stderr.decode()
+    ports = re.findall(r"serving 127\.0\.0\.1:(\d+); run r\d", said)
+    assert len(set(ports)) == len(ports) == 6 and "7070" in ports, said
 
 
 def test_the_output_is_that_of_the_program_to_the_last_byte(start: Start) -> None:
@@ -202,6 +213,27 @@ def test_a_state_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path
     (folder / "worker-0.agent.lock").symlink_to("/dev/full")
     (line,) = _said(agent := start("", "--state-dir", str(folder.parent), "--run", "mine"))
     assert agent.returncode == 1 and "mine: cannot keep state there (" in line and line.endswith("give --state-dir")
+
+
+def test_where_nobody_would_adopt_it_a_program_is_killed_with_its_agent_and_has_its_time_before(start: Start) -> None:
+    """A launcher such as Slurm asks twice to end, and takes its child's end for that of the program."""
+    own_pid = "import os; print(os.getpid(), flush=True); "
+    agent = start(f"{own_pid}{_WAITS}", "--ends-with-agent")
+    assert agent.stdout is not None
+    program = os.pidfd_open(int(agent.stdout.readline()))
+    agent.kill()
+    assert select.select([program], [], [], 5)[0], "the program has outlived its agent"
+    os.close(program)
+    saves = (
+        "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), print('saved'), sys.exit(3)))"
+    )
+    agent = start(f"import time; {saves}; {_WAITS}", "--ends-with-agent")
+    assert _is_up(agent)
+    agent.terminate()
+    time.sleep(0.2)
+    agent.terminate()
+    assert agent.communicate(timeout=20)[0] == b"saved\n"
+    assert agent.returncode == 3
 
 
 @pytest.mark.parametrize("is_restored", [False, True])

@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from tfscale.agent.cli import main, read_settings
 from tfscale.core.errors import UsageError
+from tfscale.core.version import version_line
 
 CLUSTER = """
 [cluster]
@@ -293,3 +295,23 @@ def test_where_no_address_is_this_hosts_a_task_must_be_named(tmp_path: Path) -> 
 
 def test_tasks_stay_where_no_other_agent_may_hold_them(cluster: str) -> None:
     assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {})[0].seat is None
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["python", "train.py"], "there is no command 'python': give a program after --, as in -- python train.py"),
+        (["--role=worker", "certificates"], "certificates comes first, as in tfscale-agent certificates --help"),
+    ],
+)
+def test_a_word_that_is_neither_flag_nor_program_is_refused(words: list[str], error: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(error)}$"):
+        read_settings(words, {})
+
+
+@pytest.mark.parametrize("program", ["agent", "console", "train"])
+def test_a_program_tells_its_version_and_its_commands(program: str) -> None:
+    script = Path(sys.executable).with_name(f"tfscale-{program}")
+    said, shown = (subprocess.run([script, flag], capture_output=True, text=True) for flag in ("--version", "--help"))
+    assert (said.returncode, said.stdout) == (0, f"{version_line()}\n")
+    assert shown.returncode == 0 and "COMMAND" in shown.stdout and "--version" in shown.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -100,3 +101,18 @@ def test_the_process_before_the_agent_is_small(tmp_path: Path) -> None:
         status = Path(f"/proc/{_first(process)}/status").read_text()
     (kilobytes,) = re.findall(r"RssAnon:\s+(\d+) kB", status)
     assert int(kilobytes) < 10_000
+
+
+def test_a_pod_of_a_tfjob_needs_no_flag(tmp_path: Path) -> None:
+    """No name resolves yet, and the own is that of a service, at whose address no process can listen."""
+    names = [f"digits-worker-{index}.train.svc:2222" for index in range(2)]
+    config = {"cluster": {"worker": names}, "task": {"type": "worker", "index": 0}, "environment": "cloud"}
+    pod = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "TF_CONFIG": json.dumps(config)}
+    done = subprocess.run(
+        [*_CONTAINER, "--net", sys.executable, "-m", "tfscale.agent.cli", "--", sys.executable, "-c", _ORPHANS],
+        **{"cwd": tmp_path, "env": os.environ | pod, "capture_output": True, "text": True},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    assert re.match(r"zombies 0 parents 0 1 ", done.stdout), done.stdout

@@ -184,6 +184,7 @@ class FakeAgent(AgentServicer):
         self.is_stalled = False
         self.is_mad = False
         """True while its frames cannot be read."""
+        self.sends_profiles = True
         self.watches = 0
         self.sequence = 0
         self.started = time.time()
@@ -339,6 +340,8 @@ class FakeAgent(AgentServicer):
         yield agent_pb2.ProfileReply(
             stage=report_pb2.PROFILE_STAGE_WRITTEN, folder="/profiles", file="/profiles/a.xplane.pb", bytes=1_200_000
         )
+        for piece in (1_000_000, 200_000) if request.fetch and self.sends_profiles else ():
+            yield agent_pb2.ProfileReply(stage=report_pb2.PROFILE_STAGE_WRITTEN, content=bytes(piece))
 
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, _context: grpc.aio.ServicerContext

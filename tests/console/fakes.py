@@ -377,13 +377,15 @@ class FakeCommands:
         )
         return Stack(NOW, 4242, text)
 
-    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+    async def profile(self, task: Task, seconds: float, *, fetch: bool = False) -> AsyncIterator[Profile]:
         self.profiled.append((task, seconds))
         if self.error:
             raise CommandError(self.error)
         folder = f"/var/lib/tfscale/digits/profiles/{task.role}-{task.index}"
         yield Profile(f"capturing for {seconds:g} s", folder)
         yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
+        if fetch:
+            yield Profile("written", folder, content=bytes(1_200_000))
 
     async def log_end(self, task: Task, tail: int, *, of_orders: bool = False) -> list[str]:
         return [f"{task} {'order' if of_orders else 'line'} {number}" for number in range(tail)]

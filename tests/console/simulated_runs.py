@@ -16,7 +16,7 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import RecordingWriter
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulation.simulated import simulated_spec
+from tfscale.console.sources.simulation.simulated import PLAIN, Shape, simulated_spec
 from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
 from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -32,11 +32,13 @@ def record(path: Path, events: Sequence[Event], spec: ClusterSpec, every: int = 
     return path
 
 
-def simulated(seconds: int, workers: int = 2, *faults: str) -> list[Event]:
-    spec = simulated_spec(workers)
+def simulated(seconds: int, workers: int = 2, *faults: str, shape: Shape = PLAIN) -> list[Event]:
+    cluster = SimulatedCluster(
+        simulated_spec(workers, shape), tuple(map(Fault.parse, faults)), 10.0, 0, stages=shape.stages
+    )
     events: list[Event] = []
     second = fakes.NOW + 1
-    for event in SimulatedCluster(spec, tuple(map(Fault.parse, faults)), 10.0, 0).arrivals(fakes.NOW):
+    for event in cluster.arrivals(fakes.NOW):
         while event.at > second:
             events.append(SecondPassed(second))
             second += 1

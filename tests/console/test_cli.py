@@ -9,6 +9,7 @@ import pty
 import re
 import shlex
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -20,10 +21,10 @@ import pytest
 from fake_agent import RUNNING, STARTING, FakeCluster
 from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
-from tfscale.console.exit_status import ExitStatus
 from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.task import Task
+from tfscale.core.settings.exit_status import ExitStatus
 from tfscale.core.version import version_line
 from waiting import until
 
@@ -121,9 +122,10 @@ async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file:
     assert not lines(out, "snapshot")[0]["healthy"]
 
 
-def test_the_docs_have_each_exit_status() -> None:
+def test_the_docs_have_each_exit_status_of_the_console() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/use-in-scripts.md").read_text()
-    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(status.value) for status in ExitStatus]
+    # SHARED is a measurement's: no console makes one.
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(s.value) for s in ExitStatus if s is not s.SHARED]
 
 
 async def test_once_says_that_it_knows_nothing_yet_or_waits(cluster: FakeCluster, cluster_file: Path) -> None:
@@ -260,6 +262,14 @@ async def test_a_damaged_recording_is_exported_as_far_as_it_is_whole(recording: 
     assert "damaged at byte" in err and err.count("\n") == 1
 
 
+async def test_a_console_that_is_refused_its_port_leaves_no_recording(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        page = f":{taken.getsockname()[1]}"
+        status, _, said = await run("--simulate", 2, "--plain", "--record", tmp_path / "a.tfrec", "--metrics", page)
+    assert status == ExitStatus.USAGE and "cannot listen there" in said and said.count("\n") == 1
+    assert not await asyncio.to_thread((tmp_path / "a.tfrec").exists), "the next try with this name would be refused"
+
+
 async def test_a_pipe_that_closes_ends_it_quietly(recording: Path) -> None:
     command = " ".join([*CONSOLE, "export", str(recording), "| head -n 1"])
     pipe = asyncio.subprocess.PIPE
@@ -339,6 +349,51 @@ async def test_a_profile_prints_its_file_and_says_how_far_it_is(cluster: FakeClu
     ]
 
 
+async def test_profiles_of_several_tasks_are_taken_at_once_and_fetched(
+    cluster: FakeCluster, cluster_file: Path, tmp_path: Path
+) -> None:
+    cluster.saved = time.time() - 60
+    words = (
+        "profile",
+        "worker:1",
+        "worker:2",
+        "--seconds",
+        2,
+        "--yes",
+        "--cluster",
+        cluster_file,
+        "--out",
+        tmp_path / "p",
+    )
+    status, out, err = await run(*words)
+    files = sorted((tmp_path / "p").glob("plugins/profile/*/*"))
+    assert status == 0 and [file.name for file in files] == ["worker-1.xplane.pb", "worker-2.xplane.pb"]
+    assert sorted(out.splitlines()) == [str(file) for file in files]
+    assert {file.stat().st_size for file in files} == {1_200_000}
+    assert err.splitlines()[-1].endswith(f"tensorboard --logdir {tmp_path / 'p'}")
+
+
+async def test_one_profile_that_fails_leaves_the_others(
+    cluster: FakeCluster, cluster_file: Path, tmp_path: Path
+) -> None:
+    cluster.saved = time.time() - 60
+    cluster.agents[Task.parse("worker:2")].sends_profiles = False  # as one of an older version
+    words = ("profile", "worker:1", "worker:2", "--yes", "--cluster", cluster_file, "--out", tmp_path / "p")
+    status, out, err = await run(*words)
+    (file,) = (tmp_path / "p").glob("plugins/profile/*/*")
+    assert status == 1 and out == f"{file}\n" and file.name == "worker-1.xplane.pb"
+    assert "ERROR worker:2 0 of 1200000 bytes came" in err
+
+
+async def test_a_profile_is_of_named_tasks(cluster_file: Path) -> None:
+    status, out, err = await run("profile", "--yes", "--cluster", cluster_file)
+    assert (status, out, err) == (
+        2,
+        "",
+        "tfscale-console: profile which tasks? Name one or several, such as worker:0 worker:1\n",
+    )
+
+
 async def test_a_restart_needs_a_yes_and_tells_each_stage(cluster: FakeCluster, cluster_file: Path) -> None:
     status, out, err = await run("restart", "worker:1", "--cluster", cluster_file)
     assert (status, out, err.count("\n")) == (2, "", 1) and "--yes" in err
@@ -388,7 +443,7 @@ async def test_the_log_can_go_to_a_file_and_tell_more(cluster_file: Path, tmp_pa
 @pytest.mark.parametrize("has_file", [True, False])
 async def test_the_log_leaves_the_screen_alone(cluster_file: Path, tmp_path: Path, has_file: bool) -> None:
     log = tmp_path / "console.log"
-    flags = ["--cluster", str(cluster_file), "--seconds", "1", "--log-level", "debug"]
+    flags = ["--cluster", str(cluster_file), "--log-level", "debug"]
     flags += ["--log-file", str(log)] if has_file else []
     terminal, program_end = pty.openpty()
     variables = os.environ | {"XDG_CONFIG_HOME": "/nonexistent", "TERM": "xterm"}
@@ -396,7 +451,7 @@ async def test_the_log_leaves_the_screen_alone(cluster_file: Path, tmp_path: Pat
         *CONSOLE, *flags, stdin=program_end, stdout=program_end, stderr=program_end, env=variables
     )
     os.close(program_end)
-    drawn = await asyncio.wait_for(asyncio.to_thread(read_all, terminal), 60)
+    drawn = await asyncio.wait_for(asyncio.to_thread(read_all, terminal, b"worker:1", b"q"), 60)
     assert await process.wait() == 0
     assert b"worker:1" in drawn and b"the link to its agent" not in drawn
     assert log.exists() is has_file
@@ -404,11 +459,13 @@ async def test_the_log_leaves_the_screen_alone(cluster_file: Path, tmp_path: Pat
         assert log.read_text().count("the link to its agent is up") == 3
 
 
-def read_all(terminal: int) -> bytes:
-    """Return everything that a program draws on a terminal until it ends."""
-    drawn = b""
+def read_all(terminal: int, awaited: bytes | None = None, key: bytes = b"") -> bytes:
+    """Return all that a program draws on a terminal until it ends, by this key once it drew what is awaited."""
+    drawn, is_told = b"", False
     with suppress(OSError):  # a terminal without a program at its other end cannot be read
         while data := os.read(terminal, 1 << 16):
             drawn += data
+            if awaited is not None and awaited in drawn and not is_told:
+                is_told = os.write(terminal, key) > 0
     os.close(terminal)
     return drawn

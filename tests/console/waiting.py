@@ -27,9 +27,10 @@ async def until(what: Callable[[], object], pause: Callable[[float], Awaitable[N
 
 
 async def settled(pilot: Any) -> None:
-    """Wait until the first snapshot is drawn."""
+    """Wait until the first snapshot is drawn, and what changes its place a message later has it."""
     await until(lambda: pilot.app.cluster.snapshot is not None, pilot.pause)
     await pilot.pause()
+    await still(pilot)
 
 
 def picture(app: App[Any]) -> object:

@@ -7,9 +7,10 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from contextvars import copy_context
 
 import pytest
-from tfscale.core.logs import start_log
+from tfscale.core.logs import WATCHED, start_log
 
 LOGGER = logging.getLogger("tfscale.test")
 
@@ -39,6 +40,23 @@ def test_a_text_line_has_time_level_task_and_message(written: io.StringIO) -> No
     first, second = written.getvalue().splitlines()
     assert re.fullmatch(f"{time} INFO worker:1 started python train.py", first)
     assert re.fullmatch(f"{time} INFO worker:2 another task", second)
+
+
+def test_a_watched_run_stands_before_the_task_in_both_formats(written: io.StringIO) -> None:
+    def log() -> None:
+        WATCHED.set("demo")
+        LOGGER.info("begins")
+        LOGGER.info("is up", extra={"task": "worker:2"})
+
+    for log_format in ("text", "json"):
+        start_log(logging.StreamHandler(written), "info", log_format)
+        copy_context().run(log)
+    first, second, third, fourth = written.getvalue().splitlines()
+    assert first.endswith(" INFO demo begins") and second.endswith(" INFO demo worker:2 is up")
+    assert [(json.loads(line)["run"], json.loads(line)["task"]) for line in (third, fourth)] == [
+        ("demo", None),
+        ("demo", "worker:2"),
+    ]
 
 
 def test_a_message_cannot_forge_a_line_or_move_the_cursor(written: io.StringIO) -> None:

@@ -16,10 +16,13 @@ from tfscale.console.settings import command_line
 from tfscale.console.settings.config import configure
 from tfscale.core.settings.precedence import choose, split_command
 from tfscale.trainer import cli as train
+from tfscale.trainer.batch import batch_command
+from tfscale.trainer.compare import compare_command
+from tfscale.trainer.scale import scale_command, scale_flags
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)\b.*)$", re.MULTILINE)
+TYPED = re.compile(r"^(?: {4,}|\$ )(?:[A-Z_]+=\S+ |\S+/)*(tfscale-(?:agent|console|train)(?!\S).*)$", re.MULTILINE)
 """Line that is set as code, or follows a prompt."""
 OWN_MODEL = ROOT / "docs/how-to/train.md"
 """Page with the code of the file that pages call `my_model.py`, its only Python."""
@@ -41,9 +44,9 @@ def has_commands(page: Path) -> bool:
 def read(words: list[str]) -> None:
     """Read a command line as its program does, up to the point at which a cluster or a file would be needed."""
     program, *given = words
-    if program == "tfscale-console":
+    if program == "tfscale-console" or given[:1] == ["advise"]:
         invocation = command_line.parse(console.WATCH, console.COMMANDS, given, {})
-        if invocation.command.name != "report":
+        if invocation.command.name not in ("compare", "report"):
             configure(invocation)
     elif program == "tfscale-train":
         read_training(given)
@@ -53,7 +56,7 @@ def read(words: list[str]) -> None:
         certificate_command._parser().parse_args(given[1:])
     else:
         flags, command = split_command([word for word in given if word != "hand-over"])
-        choose(agent.OPTIONS, "agent", vars(agent._parser().parse_args(flags)), {})
+        choose(agent.OPTIONS, "agent", vars(agent.parser().parse_args(flags)), {})
         if command[:1] == ["tfscale-train"]:
             read(command)
 
@@ -63,7 +66,21 @@ def read_training(words: list[str]) -> None:
     if own is not None:
         train.check_own(own, words[2:], train.own_tasks(own, words[2:], None))
         return
-    given = vars(train._parser().parse_args(words))
+    if words[:1] == ["compare"]:
+        flags, command = split_command(words)
+        compare_command.trials_of(*train.parser().parse_known_args(flags), command, train.planned)
+        return
+    if words[:1] == ["batch"]:
+        own, command = split_command(words)
+        flags, run_words = train.parser().parse_known_args(own)
+        batch_command.trial_of(flags, run_words, command, train.planned)(flags.start)
+        return
+    if words[:1] == ["scale"]:
+        flags, command = split_command(words)
+        verb, rest = scale_flags.take_verb(flags[1:])
+        scale_command.request(verb, *train.parser().parse_known_args(["scale", *rest]), command, train.planned)
+        return
+    given = vars(train.parser().parse_args(words))
     if given["command"] == "run":
         train.check_parts(train.make_plan(given, {}))
 
@@ -75,6 +92,7 @@ def test_the_programs_take_the_command_lines_of_a_page(
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```$", OWN_MODEL.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     Path("my_model.py").write_text(code)
+    Path("train.py").touch()
     wrong = {}
     for command in command_lines(page):
         try:

@@ -17,7 +17,7 @@ class NVMLError(Exception):
 
 @dataclass
 class FakeGpu:
-    """One GPU, in NVML's units: percent, bytes, milliwatts, degrees Celsius, megahertz."""
+    """One GPU, in NVML's units: percent, bytes, milliwatts, millijoules, degrees Celsius, megahertz."""
 
     name: str = "Fake H100"
     utilisation: int = 87
@@ -26,6 +26,8 @@ class FakeGpu:
     memory_total: int = 80 << 30
     power: int = 350_000
     power_limit: int = 700_000
+    energy: int = 7_200_000_000
+    """Millijoules since the driver was loaded."""
     temperature: int = 61
     clock: int = 1755
     clock_max: int = 1980
@@ -97,6 +99,9 @@ class FakeNvml:
 
     def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
         return self._known(gpu, "power")
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: FakeGpu) -> int:
+        return self._known(gpu, "energy")
 
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:
         return self._known(gpu, "power_limit")

@@ -55,13 +55,14 @@ def start_agent(
     python: str | Path = sys.executable,
     more: Sequence[str] = (),
     said: int | None = None,
+    out: int | None = None,
     module: Sequence[str | Path] = (),
     spare: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start the agent of one task, or of a spare, with this Python and `more` flags; its state is below `folder`.
 
-    `before` is put before its command; it writes to the descriptor `said`, else where this process writes. `module` is
-    run in the place of the agent's own.
+    `before` is put before its command; it writes to the descriptors `said` (stderr) and `out`, else where this process
+    writes. `module` is run in the place of the agent's own.
     """
     whose = ["--spare", spare] if spare else ["--role", role, "--index", str(index)]
     flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", *whose, *more]
@@ -69,6 +70,7 @@ def start_agent(
         [*before, python, *(module or ("-m", "tfscale.agent.cli")), *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),
         stderr=said,
+        stdout=out,
     )
 
 

@@ -6,6 +6,7 @@ Other processes may do the same at the same time: all names hold this process's 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
@@ -14,6 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = f"tfs{os.getpid()}"
+_UNLIMITED = ["tc", "qdisc", "del", "dev"]
+_NETWORK = 0x40000000
+"""CLONE_NEWNET of <sched.h>."""
 _OWNED = re.compile(r"^tfs(\d+)(?:b|[hv]\d+)$")
 
 
@@ -49,6 +53,23 @@ def inside(host: int) -> list[str]:
     return ["nsenter", f"--net=/run/netns/{_namespace(host)}"]
 
 
+@contextlib.contextmanager
+def entered(host: int) -> Iterator[None]:
+    """Let this thread, and what it starts within the block, threads and processes, run on a host."""
+    with Path("/proc/thread-self/ns/net").open() as own, Path(f"/run/netns/{_namespace(host)}").open() as other:
+        _enter(other.fileno())
+        try:
+            yield
+        finally:
+            _enter(own.fileno())
+
+
+def _enter(namespace: int) -> None:
+    # os.setns is there from Python 3.12 on.
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _NETWORK):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 def processes(host: int) -> list[int]:
     """Return the ids of the processes that run on a host."""
     space = Path(f"/run/netns/{_namespace(host)}").stat().st_ino
@@ -62,8 +83,13 @@ def processes(host: int) -> list[int]:
 
 def slow(host: int, rate: float) -> None:
     """Let a host send no more than `rate` bits a second; what others send to it stays as fast as it was."""
-    limits = ["rate", f"{rate:.0f}bit", "burst", "64kb", "latency", "400ms"]
-    _run(*inside(host), *["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf"], *limits)
+    _run(*inside(host), *_limited("eth0", rate))
+
+
+def narrow(host: int, rate: float) -> None:
+    """Let a host send no more than `rate` bits a second, and receive no more, as over a link of this speed."""
+    slow(host, rate)
+    _run(*_limited(_port(host), rate))
 
 
 def lossy(host: int, share: float) -> None:
@@ -82,9 +108,8 @@ def cut(host: int, other: int | None = None) -> None:
 
 def free(host: int) -> None:
     """End all that was done to a host's link. A cut between two hosts ends when both are free."""
-    subprocess.run(
-        [*inside(host), *["tc", "qdisc", "del", "dev", "eth0", "root"]], check=False, stderr=subprocess.DEVNULL
-    )
+    for device in ([*inside(host), *_UNLIMITED, "eth0"], [*_UNLIMITED, _port(host)]):
+        subprocess.run([*device, "root"], check=False, stderr=subprocess.DEVNULL)
     _nft(host, "flush chain inet tfscale input")
     _bridge_port(host, forwards=True)
 
@@ -93,9 +118,18 @@ def _namespace(host: int) -> str:
     return f"{_NAME}h{host}"
 
 
+def _port(host: int) -> str:
+    return f"{_NAME}v{host}"
+
+
+def _limited(device: str, rate: float) -> list[str]:
+    limits = ["rate", f"{rate:.0f}bit", "burst", "64kb", "latency", "400ms"]
+    return ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *limits]
+
+
 def _bridge_port(host: int, forwards: bool) -> None:
     # State 3 of the spanning tree forwards, and 0 drops all without taking the carrier from the host.
-    _run(*f"bridge link set dev {_NAME}v{host} state {3 if forwards else 0}".split())
+    _run(*f"bridge link set dev {_port(host)} state {3 if forwards else 0}".split())
 
 
 def _nft(host: int, rule: str) -> None:
@@ -106,7 +140,7 @@ def _make(count: int) -> None:
     bridge = f"{_NAME}b"
     commands = [f"ip link add {bridge} type bridge", f"ip link set {bridge} up"]
     for host in range(count):
-        space, port = _namespace(host), f"{_NAME}v{host}"
+        space, port = _namespace(host), _port(host)
         commands += [
             f"ip netns add {space}",
             f"ip link add {port} type veth peer name eth0 netns {space}",

@@ -61,6 +61,8 @@ def test_a_callback_measures_its_fit(folder: Path) -> None:
     training = last(run, "training")
     assert (training["epoch"], training["global_step"], training["finite"]) == (1, 2 * BATCHES, True)
     assert training["learning_rate"] == pytest.approx(0.1) and training["loss"] > 0
+    length = ("epochs", "epoch_step", "epoch_steps", "time_left")
+    assert [training[name] for name in length] == [2, BATCHES, BATCHES, 0.0], "the fit is over"
     header = json.loads((folder / "callback.jsonl").read_text().splitlines()[0])
     assert (header["type"], header["tasks"]) == ("header", ["worker:0"])
 

@@ -153,13 +153,13 @@ def test_activities_eager_spans_and_new_sizes_come_between_usual_steps(training:
 
 
 def test_the_loss_of_a_fit_is_reported_until_it_is_over(training: Training) -> None:
-    progress = training.probe._progress
+    progress = training.probe.progress
     for fit in range(2):
         progress.epoch_begun(fit)
         for batch in range(2):
-            progress.batch_ended({"loss": 1.0 / (1 + batch)}, None)
+            progress.batch_ended(0, {"loss": 1.0 / (1 + batch)}, None)
             training.train(2 * PERIOD)
-        progress.batch_ended({"loss": 0.25}, None)
+        progress.batch_ended(0, {"loss": 0.25}, None)
         progress.ended()
         training.train(2 * PERIOD)
     training.end()
@@ -266,8 +266,8 @@ def test_a_loss_or_an_activity_keeps_no_steps_from_the_fast_path(seconds: Second
     (second,) = seconds.next()
     assert (type(second.steps), len(second.steps)) == (UsualSteps, 25)
     assert (second.collective.entered, second.collective.left) == (0, 50)
-    probe._progress.epoch_begun(3)
-    probe._progress.batch_ended({"loss": 0.5}, None)
+    probe.progress.epoch_begun(3)
+    probe.progress.batch_ended(0, {"loss": 0.5}, None)
     with probe._activities.during(CHECKPOINT):
         (third,) = seconds.next()
         assert third.training is not None and third.training.loss == 0.5

@@ -17,8 +17,8 @@ import tfscale.trainer
 ROOT = Path(next(path for path in tfscale.trainer.__path__))
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
-NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_handle", "_target"}
-"""Attributes of the standard library: of named tuples, `os`, `ctypes.CDLL` and `threading.Thread`."""
+NOT_TENSORFLOW = {"_replace", "_asdict", "_fields", "_Environ", "_getframe", "_handle", "_target", "_active_run_stack"}
+"""Attributes of named tuples, `os`, `sys`, `ctypes.CDLL` and `threading.Thread`, and of MLflow."""
 
 
 @pytest.mark.tensorflow

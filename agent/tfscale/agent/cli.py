@@ -11,48 +11,52 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from argparse import Action
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
 from tfscale.agent import probe_install, process_one
+from tfscale.agent.host.container import container_defaults, served_address
 from tfscale.agent.host.host_gpus import with_gpus
 from tfscale.agent.host.host_names import refuse_two_names
-from tfscale.agent.host.launcher import others_unknown
+from tfscale.agent.host.own_cluster import OwnCluster, own_cluster
 from tfscale.agent.host.own_tasks import given_flags, own_tasks
+from tfscale.agent.host.task_roles import FLAGS as ROLE_FLAGS
 from tfscale.agent.life import hand_over, host_agents
 from tfscale.agent.own_log import OwnLog
 from tfscale.agent.settings import OPTIONS, SETTINGS, AgentSettings
-from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec
-from tfscale.core.cluster.file.cluster_file import load_cluster
-from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
-from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.local import open_files
-from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.placement.placement import may_move
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
-from tfscale.core.settings.precedence import CommandLine, add_flags, choose, split_command
+from tfscale.core.settings.precedence import CommandLine, add_flags, choose, flag, is_flag, split_command
+from tfscale.core.settings.user_folders import user_state_folder
 from tfscale.core.standard_streams import fill_standard_streams
 from tfscale.core.text import printable
+from tfscale.core.version import version_line
 from tfscale.core.working_folder import check_working_folder
 
 tfscale.core.early_interrupt.restore()
 _logger = logging.getLogger(__name__)
 
-_CERTIFICATES = "certificates"
-"""First word of the command whose module is imported for it alone."""
+_CERTIFICATES, _SERVICE = "certificates", "install-service"
+"""First words of the commands whose modules are imported for them alone."""
+_COMMANDS = {
+    _SERVICE: "write a systemd unit that runs the agent with the flags and the program that follow",
+    probe_install.COMMAND: "let the probe in where a launcher loses PYTHONPATH",
+    _CERTIFICATES: "make the certificates of a cluster, and of its operators",
+    hand_over.COMMAND: "have an agent leave while its task goes on; takes the agent's flags",
+}
 _INTERRUPTED = 130
 """Exit status after ctrl-C while the task does not run, as a shell gives it."""
 _FILES = 32
 """Open files that a process and each of its agents need at least: one agent was seen to have up to 40."""
-_ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
-"""Defaults for a program without a cluster: the agent stands in front of its command, and is as little in the way."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tfscale.agent.certificates import certificate_command
 
             return certificate_command.main(words[1:])
+        if words[:1] == [_SERVICE]:
+            from tfscale.agent.systemd import service_unit
+
+            return service_unit.main(words[1:], os.environ, read_settings)
         if words[:1] == [hand_over.COMMAND]:
             for sentence in hand_over.hand_over(read_settings(words[1:], os.environ, needs_program=False)):
                 print(sentence)
@@ -105,8 +113,8 @@ def _end_by(number: int) -> int:
 
 
 def _tell_of_console(settings: AgentSettings, log: OwnLog) -> None:
-    if settings.show_output and settings.cluster.is_alone:
-        log.say(_own(f"{settings.run}: tfscale-console in another terminal shows it"))
+    if settings.show_output and settings.watched_by:
+        log.say(_own(f"{settings.run}: {settings.watched_by} shows it"))
     if settings.others_unknown:
         log.say(_own(f"{settings.run}: {settings.others_unknown}"))
 
@@ -131,18 +139,14 @@ def read_settings(
     check_working_folder()
     environment = _own_variables(environment)
     flags, command = split_command(arguments)
-    chosen = choose(OPTIONS, "agent", vars(_parser().parse_args(flags)), environment).values
-    named = chosen.get("cluster")
-    file = cluster_file(environment) if named is None else named
-    if file is not None:
-        spec, own = load_found(file) if named is None else load_cluster(file), None
-    elif environment.get("TF_CONFIG"):
-        spec, own = cluster_from_environment(environment)
-    else:
-        spec, own = _alone(chosen, command, environment), None
-        chosen = {**_ALONE, **chosen}
+    settings = choose(OPTIONS, "agent", vars(parser().parse_args(flags)), environment)
+    own = own_cluster(settings.values, command, environment)
+    spec, file = own.spec, own.file
+    chosen = {**own.defaults, **container_defaults(environment), **settings.values}
+    if not own.is_numbered and (given := [name for name in ROLE_FLAGS if is_flag(settings.origins.get(name))]):
+        raise UsageError(f"{flag(given[0])}: for tasks that a launcher numbers, and this is no such task: leave it out")
     spare = _spare(chosen, spec)
-    tasks = (spec.lead,) if spare is not None else own_tasks(chosen, spec, own, file)
+    tasks = (spec.lead,) if spare is not None else own_tasks(chosen, spec, own.task, file)
     refuse_two_names(spec, str(file or "TF_CONFIG"))
     if "listen" in chosen and len(tasks) > 1:
         raise UsageError(
@@ -155,21 +159,22 @@ def read_settings(
             "its GPUs or its one CPU: leave it out"
         )
     words = _command(command, spec) if needs_program else ()
-    unknown = others_unknown(environment) if spec.is_alone else ""
-    found = (_settings(chosen, spec, file, task, spare, words) for task in tasks)
-    return tuple(replace(each, others_unknown=unknown) for each in found)
+    place = partial(served_address, spec=spec, environment=environment)
+    found = (_settings(chosen, own, task, spare, words, place) for task in tasks)
+    return tuple(found)
 
 
 def _settings(
     chosen: Mapping[str, Any],
-    spec: ClusterSpec,
-    file: Path | None,
+    own: OwnCluster,
     task: Task,
     spare: Address | None,
     command: tuple[str, ...],
+    served: Callable[[Address], Address],
 ) -> AgentSettings:
+    spec, file = own.spec, own.file
     seat = spare or spec.agents[task]
-    listen = chosen.get("listen", seat)
+    listen = chosen.get("listen", served(seat))
     spec = replace(spec, agents={task: listen}) if spec.is_alone else spec
     for address in (listen, *_dialled(task, spec)):
         uses_tls(address, spec, chosen.get("insecure", False))
@@ -179,9 +184,12 @@ def _settings(
         task=task,
         command=command,
         run=chosen.get("run", spec.name),
-        state_dir=chosen.get("state_dir", platformdirs.user_state_path("tfscale")).absolute(),
+        state_dir=(chosen.get("state_dir") or user_state_folder(os.environ)).absolute(),
         listen=listen,
+        chooses_port=spec.is_alone and file is None and "listen" not in chosen,
         seat=seat if may_move(spec) else None,
+        watched_by=own.watched_by,
+        others_unknown=own.others_unknown,
         **{name: chosen[name] for name in SETTINGS if name in chosen},
     )
 
@@ -195,31 +203,35 @@ def _own_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in environment.items() if not (is_in_task and name == "TFSCALE_TASK")}
 
 
-def _parser() -> CommandLine:
-    parser = CommandLine(
+def parser() -> CommandLine:
+    """Return the parser of the agent's own words, with all flags and commands."""
+    made = _AgentLine(
         prog="tfscale-agent",
         usage="tfscale-agent [options] -- COMMAND ...",
         description="Start and supervise this host's TensorFlow tasks, and stream what they do.",
-        epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
-        f"To make certificates: tfscale-agent {_CERTIFICATES} --help. To have an agent leave while its task goes on: "
-        f"tfscale-agent {hand_over.COMMAND}, and its flags. "
-        "Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
+        epilog="Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml.",
         allow_abbrev=False,
     )
-    add_flags(parser, OPTIONS)
-    return parser
+    add_flags(made, OPTIONS)
+    made.add_argument("--version", action="version", version=version_line())
+    rows = made.add_subparsers(
+        title="commands, in place of a program", dest="command", metavar="COMMAND", parser_class=CommandLine
+    )
+    for name, summary in _COMMANDS.items():
+        rows.add_parser(name, help=summary, add_help=False, usage=f"tfscale-agent {name} --help")
+    return made
 
 
-def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:
-    if given := given_flags(chosen):
-        raise ClusterError(
-            f"{' and '.join(given)} for a task of a cluster, but {no_cluster(environment)}: give --cluster FILE, or "
-            f"leave out {' and '.join(given)} to run the program alone"
-        )
-    if not any(command[:1]):
-        raise UsageError(f"no program: give it after --, as in -- python train.py ({no_cluster(environment)})")
-    return lone_cluster(chosen.get("run", run_of(command, Path.cwd())))
+class _AgentLine(CommandLine):
+    """Parser of the agent's own words, which come before the program's."""
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """Refuse a word that is no command: mostly it is a program without its `--`."""
+        if action.dest == "command" and value not in _COMMANDS:
+            raise UsageError(f"there is no command {value!r}: give a program after --, as in -- python train.py")
+        if action.dest == "command":
+            raise UsageError(f"{value} comes first, as in tfscale-agent {value} --help")
 
 
 def _spare(chosen: Mapping[str, Any], spec: ClusterSpec) -> Address | None:

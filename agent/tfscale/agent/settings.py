@@ -15,6 +15,7 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
+from tfscale.core.metrics.page_address import page_address
 from tfscale.core.records.task_status import Reason
 from tfscale.core.settings.precedence import Option
 from tfscale.core.settings.value_parsers import (
@@ -38,6 +39,11 @@ _MOST_GRACE = 24 * 3600
 _MOST_REPLICAS = 64
 _MOST_HISTORY = 240
 """Minutes of frames that take some 40 MB of memory, beside 7 MB of steps at most; more is for a recording."""
+_METRICS = Option(
+    page_address,
+    "[HOST]:PORT",
+    "serve /metrics for Prometheus there, of all tasks of this process; :9471 is on the host that the agent serves",
+)
 
 
 def _setting(parse: Parse, default: str, metavar: str, help: str) -> Any:
@@ -64,6 +70,8 @@ class AgentSettings:
     state_dir: Path
     """Absolute path of the folder with one folder for each run."""
     listen: Address
+    chooses_port: bool = False
+    """True where nobody gave `listen`: another free port of loopback does as well."""
     seat: Address | None = None
     """Address of the agent in the cluster file, where tasks may be placed on other agents; None where tasks stay.
 
@@ -79,6 +87,8 @@ class AgentSettings:
     """Path of the folder in which the agent was started."""
     cluster_file: Path | None = None
     """Absolute path of the file that `cluster` was read from."""
+    watched_by: str = ""
+    """Command of a console that shows the run, for the agent's first line; empty where the agent does not tell it."""
     others_unknown: str = ""
     """Words about a launcher that counts the program among others, where no cluster is known; else empty."""
     ends_container: bool = False
@@ -92,6 +102,11 @@ class AgentSettings:
     )
     exit_unwatched: bool = _switch("end once the task has ended and no console watches")
     show_output: bool = _switch("copy the tasks' output to stdout and stderr; default for a program that runs alone")
+    ends_with_agent: bool = _switch("kill the task when its agent is killed; default under Slurm, where none follows")
+    write_report: bool = _switch(
+        "by the lead's agent, have a console write report.txt beside the logs: what happened, and at the end what was "
+        "lost to what; default under Slurm"
+    )
     adopt: bool = _switch("adopt a task that runs, although it runs another command than this one")
     restart: bool = _switch("start the task again if it ended while no agent ran")
     replicas: int = _setting(
@@ -107,6 +122,8 @@ class AgentSettings:
     history: int = _setting(
         at_most(_MOST_HISTORY, count), "10", "MINUTES", "frames to keep for consoles that come late or come back"
     )
+    metrics: Address | None = field(default=None, metadata={"option": _METRICS})
+    """Address of the page for Prometheus, its host empty for that of `listen`; None: no page."""
     log_level: str = _setting(one_of(*LEVELS), "info", "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}")
     log_format: str = _setting(one_of(*LOG_FORMATS), "text", "FORMAT", "format of the agent's log: text or json")
 
@@ -184,8 +201,12 @@ OPTIONS: dict[str, Option] = {
         path,
         "FILE",
         "cluster file, TOML or JSON; default: TF_CONFIG in the environment, else cluster.toml in this folder or in "
-        "$XDG_CONFIG_HOME/tfscale, else the program runs alone",
+        "$XDG_CONFIG_HOME/tfscale, else the tasks of a step of Slurm or of an indexed Job, else the program runs alone",
     ),
+    "chief": Option(switch, "", "of tasks that Slurm or an indexed Job numbers: the first is the chief"),
+    "ps": Option(count_from_0, "N", "of such tasks: the last N, but for an evaluator, are parameter servers"),
+    "evaluator": Option(switch, "", "of such tasks: the last is the evaluator"),
+    "pods": Option(count, "N", "number of pods of an indexed Job of Kubernetes; default PET_NNODES"),
     "listen": Option(
         parse_address, "HOST:PORT", "address to serve, for one task; default: the agent's address in the cluster file"
     ),

@@ -6,6 +6,7 @@ which the probe encoded them: the agent reads their number and checks their colu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from tfscale.core.text import bounded
 from tfscale.core.validation import LATEST, check_counts, check_subject
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.core.wire.fields import WireError, delimited
-from tfscale.v1 import agent_pb2, consensus_pb2, placement_pb2, preflight_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, consensus_pb2, placement_pb2, preflight_pb2, relay_pb2, report_pb2, telemetry_pb2
 
 MOST_REASON = 200
 """Characters of a reason, which stands in frames, journals and logs."""
@@ -62,6 +63,16 @@ class EncodedSteps:
 
     rows: int
     message: bytes
+
+
+class StepSums(NamedTuple):
+    """Sums over the rows of encoded steps."""
+
+    subject: str
+    lost: int
+    """Steps before the batch that could not be kept."""
+    seconds: tuple[float | None, ...]
+    """Sums of the phases, in the order of PHASES; None where no row has the phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,20 @@ def _steps(batch: telemetry_pb2.StepBatch) -> EncodedSteps:
         if len(getattr(batch, name)) not in (0, rows):
             raise WireError(f"steps of {batch.subject}: {name} has {len(getattr(batch, name))} rows, not {rows}")
     return EncodedSteps(rows, batch.SerializeToString())
+
+
+def step_sums(steps: EncodedSteps) -> StepSums:
+    """Return the sums of steps that `_steps` has checked."""
+    batch = telemetry_pb2.StepBatch.FromString(steps.message)
+    return StepSums(batch.subject, batch.lost, tuple(_known_sum(getattr(batch, phase)) for phase in PHASES))
+
+
+def _known_sum(column: Sequence[float]) -> float | None:
+    """Return the sum of the known numbers, None where there is none."""
+    if not math.isnan(total := sum(column)):
+        return total if column else None
+    known = [value for value in column if not math.isnan(value)]
+    return sum(known) if known else None
 
 
 def acceptance_reply() -> bytes:
@@ -334,12 +359,13 @@ def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
 
 _NO_ORDERS = (
     agent_pb2.FailureReport,
+    relay_pb2.TunnelRequest,
     consensus_pb2.PrepareRequest,
     consensus_pb2.AcceptRequest,
     consensus_pb2.LookRequest,
     consensus_pb2.IntroduceRequest,
 )
-"""Requests of agents that report or vote: the audit log has what somebody ordered."""
+"""Requests that report, vote or look: the audit log has what somebody ordered."""
 
 
 def is_order(request: Any) -> bool:

@@ -23,9 +23,9 @@ def main() -> None:
         print(version_line())
         return
     from tfscale.console.command_table import COMMANDS, WATCH
-    from tfscale.console.exit_status import ExitStatus
     from tfscale.console.settings.command_line import parse
     from tfscale.console.settings.console_log import tell
+    from tfscale.core.settings.exit_status import ExitStatus
 
     tfscale.core.early_interrupt.restore()
     try:

@@ -9,21 +9,26 @@ from functools import partial, wraps
 from pathlib import Path
 
 import tfscale.core.quiet_grpc  # noqa: F401 - before all that import gRPC
+from tfscale.console.advice.advise_command import run_advise
 from tfscale.console.doctor.doctor_command import run_doctor
-from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
+from tfscale.console.export.profile_command import take_profiles
 from tfscale.console.export.read_commands import print_events, print_log, print_orders
 from tfscale.console.export.task_commands import carry_out, restart_without, run_task_command
+from tfscale.console.metrics.target_file import write_targets
 from tfscale.console.run.run_command import run_program
 from tfscale.console.settings import options
 from tfscale.console.settings.command_line import Command, Invocation
 from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.console_log import start_console_log, tell
-from tfscale.console.sources.cluster_finder import is_named, local_runs
+from tfscale.console.sources.cluster_finder import find_cluster, is_named, local_runs
 from tfscale.console.sources.source_factory import ClusterConnection, connect, open_replay
 from tfscale.console.tui.launch import is_served, run_list, run_screens, run_server
+from tfscale.console.watch.watch_command import run_watch
 from tfscale.core.access.orders import ORDERS, Order, Subject
 from tfscale.core.errors import UsageError
+from tfscale.core.settings.exit_status import ExitStatus
+from tfscale.core.settings.precedence import is_flag
 
 
 def _configured(run: Callable[[Configuration], int]) -> Callable[[Invocation], int]:
@@ -59,8 +64,13 @@ def _watch(console: Configuration) -> int:
 
 
 @_configured
+def _stay(console: Configuration) -> int:
+    return run_watch(console.settings, console.origins, console.environment)
+
+
+@_configured
 def _run(console: Configuration) -> int:
-    return run_program(console.settings, console.arguments, console.environment)
+    return run_program(console.settings, console.program, console.environment)
 
 
 @_configured
@@ -69,6 +79,8 @@ def _order(console: Configuration) -> int:
     if order.is_carried:
         order.check(words[-1])
     connection = _connect(console)
+    if order.name == "profile":
+        return connection.run(partial(take_profiles, words, console.settings, connection))
     if order.is_carried:
         return connection.run(partial(carry_out, order, words, connection))
     if not words:
@@ -87,8 +99,41 @@ def _read(console: Configuration) -> int:
 
 
 @_configured
+def _mcp(console: Configuration) -> int:
+    from tfscale.console.explain.mcp_server import run_mcp
+
+    return run_mcp(console)
+
+
+@_configured
+def _advise(console: Configuration) -> int:
+    if len(console.arguments) > 1:
+        raise UsageError(f"advise takes one recording, and {console.arguments[1]} is a second")
+    recording = Path(console.arguments[0]) if console.arguments else None
+    named = [origin for name in ("cluster", "agent", "slurm") if is_flag(origin := console.origins.get(name))]
+    if recording is not None and named:
+        raise UsageError(f"advise: {recording} and {named[0]} are two runs: give one")
+    return run_advise(recording, console.program, console.settings.json, partial(_connect, console))
+
+
+@_configured
 def _doctor(console: Configuration) -> int:
     return run_doctor(console.settings, console.origins, console.environment)
+
+
+def _notify(invocation: Invocation) -> int:
+    from tfscale.console.alerts.notify_command import run_notify
+
+    flags = dict(invocation.flags)
+    tested = flags.pop("test", None)
+    settings = configure(replace(invocation, flags=flags)).settings
+    start_console_log(settings, logging.StreamHandler())
+    return run_notify(settings, tested)
+
+
+@_configured
+def _targets(console: Configuration) -> int:
+    return write_targets(console.settings, find_cluster(console.settings, console.origins, console.environment))
 
 
 @_configured
@@ -117,6 +162,18 @@ def _report(invocation: Invocation) -> int:
     return run_report(invocation.arguments, invocation.flags, invocation.environment)
 
 
+def _gate(invocation: Invocation) -> int:
+    from tfscale.console.gate.gate_command import run_gate
+
+    return run_gate(invocation.arguments, invocation.flags)
+
+
+def _init(invocation: Invocation) -> int:
+    from tfscale.console.init.init_command import run_init
+
+    return run_init(invocation.flags, invocation.environment)
+
+
 WATCH = Command(
     name="",
     summary="Watch a TensorFlow cluster live, see which task makes it slow and why, and restart tasks.",
@@ -133,7 +190,7 @@ def _order_command(order: Order) -> Command:
         summary=order.summary,
         run=_order,
         options={"restart": options.RESTART, "profile": options.PROFILE}.get(order.name, usual),
-        argument=order.words,
+        argument=f"{order.words} ..." if order.name == "profile" else order.words,
         in_place="without" if order.name == "restart" else "",
         gives_orders=True,
     )
@@ -146,6 +203,12 @@ COMMANDS = (
         run=_run,
         options=options.RUN,
         takes_program=True,
+    ),
+    Command(
+        name="init",
+        summary="write a cluster file from a few words, and look for what would keep it from training",
+        run=_init,
+        options=options.INIT,
     ),
     *map(_order_command, filter(lambda order: order.summary, ORDERS.values())),
     Command(
@@ -168,10 +231,43 @@ COMMANDS = (
         options=options.READ,
     ),
     Command(
+        name="notify",
+        summary="list the receivers of alerts, or send each a message (--test)",
+        run=_notify,
+        options=options.NOTIFY,
+    ),
+    Command(
+        name="watch",
+        summary="stay, and watch runs as they come and go: recordings, reports, alerts",
+        run=_stay,
+        options=options.STAY,
+    ),
+    Command(
+        name="mcp",
+        summary="answer a language model's questions about runs, over stdio (Model Context Protocol)",
+        run=_mcp,
+        options=options.MCP,
+    ),
+    Command(
+        name="advise",
+        summary="say what would make a run faster, by a model, and how to try it; before a run, by rules",
+        run=_advise,
+        options=options.READ,
+        argument="RECORDING ...",
+        takes_program=True,
+        may_lack_program=True,
+    ),
+    Command(
         name="doctor",
         summary="look for what would keep a cluster from training",
         run=_doctor,
         options=options.DOCTOR,
+    ),
+    Command(
+        name="targets",
+        summary="write the pages of a cluster's agents as a file of targets for Prometheus",
+        run=_targets,
+        options=options.TARGETS,
     ),
     Command(
         name="replay",
@@ -193,6 +289,13 @@ COMMANDS = (
         run=_report,
         options=options.REPORT,
         argument="RECORDING ...",
+    ),
+    Command(
+        name="compare",
+        summary="say whether new runs are slower than those before; each is a file or a folder of runs",
+        run=_gate,
+        options=options.GATE,
+        argument="BASE NEW",
     ),
     Command(
         name="config",

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 
 SERVED: ContextVar[str | None] = ContextVar("served", default=None)
 """Task that the running code serves, in a process that serves several. What this code starts serves the same task."""
+WATCHED: ContextVar[str | None] = ContextVar("watched", default=None)
+"""Run that the running code watches, in a process that watches several: it stands before the task."""
 LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -48,7 +50,8 @@ class _TextFormatter(_TaskFormatter):
     def format(self, record: logging.LogRecord) -> str:
         # A message may quote another process: its control characters must not forge a line or move the cursor.
         message = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), record.getMessage())
-        line = f"{_time(record)} {record.levelname} {self.task_of(record) or '-'} {message}"
+        who = " ".join(filter(None, [WATCHED.get(), self.task_of(record)])) or "-"
+        line = f"{_time(record)} {record.levelname} {who} {message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -61,6 +64,8 @@ class _JsonFormatter(_TaskFormatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if (run := WATCHED.get()) is not None:
+            entry["run"] = run
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry)

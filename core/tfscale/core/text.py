@@ -6,13 +6,14 @@ terminal: control sequences of a log would colour the screen or move its cursor.
 
 from __future__ import annotations
 
+import math
 import re
-import signal
 import time
 from collections.abc import Sequence
 
+from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.records.task_status import Exit
-from tfscale.core.records.training import Display
+from tfscale.core.records.training import Display, Training
 from tfscale.core.validation import is_moment
 
 UNKNOWN = "–"
@@ -64,7 +65,7 @@ def step_time(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
     if seconds < 0.001:
-        return f"{seconds * 1e6:.0f} us"
+        return f"{seconds * 1e6:z.0f} us"
     return f"{_three_digits(seconds * 1e3)} ms" if seconds < 1.0 else f"{_three_digits(seconds)} s"
 
 
@@ -80,6 +81,41 @@ def elapsed(seconds: float | None) -> str:
     if total_seconds < 86400:
         return f"{total_seconds // 3600} h {total_seconds % 3600 // 60:02} m"
     return f"{total_seconds // 86400} d {total_seconds % 86400 // 3600} h"
+
+
+def progress_words(training: Training, at: float) -> str:
+    """Return how far a training is at a moment in Unix seconds, as far as known; empty where nothing is.
+
+    `epoch 3 of 10, step 120 of 500, 24 % done, 1 h 02 m left: done at about 19:40`; without a length `step 1,205`.
+    """
+    share = training.share_done
+    words = [] if training.epoch is None else [f"epoch {_of(training.epoch + 1, training.epochs)}"]
+    if training.time_left == 0:
+        return ", ".join([*words, "done"])
+    if training.epoch is None and training.epoch_steps is None:
+        step = training.epoch_step if training.global_step is None else training.global_step
+    else:
+        step = training.epoch_step
+    words += [] if step is None else [f"step {_of(step, training.epoch_steps)}"]
+    words += [] if share is None else [f"{whole_percent(share)} done"]
+    return ", ".join([*words, *filter(None, [when_done(training, at)])])
+
+
+def _of(number: int, last: int | None) -> str:
+    return f"{number:,}" if last is None else f"{number:,} of {last:,}"
+
+
+def when_done(training: Training, at: float) -> str:
+    """Return the time that is left at a moment: `1 h 02 m left: done at about 19:40`; empty where none is known."""
+    if not training.time_left:
+        return ""
+    done = time.localtime(at + training.time_left) if is_moment(at + training.time_left) else None
+    # A time of day says which one it is within a day.
+    form = "%H:%M" if training.time_left < 20 * 3600 else "%Y-%m-%d %H:%M"
+    when = f": done at about {time.strftime(form, done)}" if done else ""
+    is_by_steps = training.epoch is not None and training.epoch_step is not None
+    further = is_by_steps and training.between_epochs is None
+    return f"{elapsed(training.time_left)} left{when}" + (", without the ends of epochs" if further else "")
 
 
 def elapsed_briefly(seconds: float) -> str:
@@ -128,6 +164,11 @@ def percent(fraction: float | None) -> str:
     return UNKNOWN if fraction is None else f"{fraction * 100:.0f}%"
 
 
+def whole_percent(share: float | None) -> str:
+    """Return how much is done as a percentage that is 100 only once all of it is."""
+    return percent(None if share is None else math.floor(share * 100) / 100)
+
+
 def ratio(value: float | None) -> str:
     """Return a ratio with two decimals: `1.52`."""
     return UNKNOWN if value is None else f"{value:.2f}"
@@ -149,6 +190,11 @@ def celsius(degrees: float | None) -> str:
 
 def watts(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f} W"
+
+
+def energy_text(joules: float) -> str:
+    """Return energy in the unit of bills: `12.3 kWh`, `840 Wh`."""
+    return f"{_three_digits(joules / 3.6e6)} kWh" if joules >= 3.6e6 else f"{_three_digits(joules / 3600)} Wh"
 
 
 def megahertz(hertz: float | None) -> str:
@@ -176,9 +222,9 @@ def listing(names: Sequence[str], most: int = 4) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return `SIGKILL` for 9, and `signal 99` for a number without a name on this system."""
+    """Return `SIGKILL` for 9, and `signal 99` for a number without a name."""
     try:
-        return signal.Signals(number).name
+        return TaskSignal(number).name
     except ValueError:
         return f"signal {number}"
 

@@ -38,7 +38,7 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     """`message` says why and what to do"""
     STAGE_DONE: _Stage.ValueType  # 7
     STAGE_WORKING: _Stage.ValueType  # 8
-    """at what `message` says; consoles only, of commands that leave the task's state as it is"""
+    """at what `message` says, as a command that waits before it begins; the tasks' state is as it was"""
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper): ...
 
@@ -53,7 +53,7 @@ STAGE_FAILED: Stage.ValueType  # 6
 """`message` says why and what to do"""
 STAGE_DONE: Stage.ValueType  # 7
 STAGE_WORKING: Stage.ValueType  # 8
-"""at what `message` says; consoles only, of commands that leave the task's state as it is"""
+"""at what `message` says, as a command that waits before it begins; the tasks' state is as it was"""
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final
@@ -328,6 +328,7 @@ class Description(_message.Message):
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     ON_STRAGGLER_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     version: _builtins.str
     """of tfscale"""
@@ -355,6 +356,10 @@ class Description(_message.Message):
     """of [recovery] in the agent's cluster file: "tell", "restart", "replace"; empty: none"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def files(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of code that the command names, at the agent's start: "train.py 1f3c5a7b9d0e" (SHA-256)"""
+
     def __init__(
         self,
         *,
@@ -374,10 +379,11 @@ class Description(_message.Message):
         fingerprint: _builtins.str = ...,
         placement: _builtins.str = ...,
         on_straggler: _builtins.str = ...,
+        files: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "on_straggler", b"on_straggler", "pid", b"pid", "placement", b"placement", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "files", b"files", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "on_straggler", b"on_straggler", "pid", b"pid", "placement", b"placement", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -601,8 +607,11 @@ class ProfileRequest(_message.Message):
 
     SECONDS_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
+    FETCH_FIELD_NUMBER: _builtins.int
     seconds: _builtins.float
     """above 0, at most 60"""
+    fetch: _builtins.bool
+    """replies with its content follow the one with WRITTEN"""
     @_builtins.property
     def to(self) -> Global___TaskIdentity: ...
     def __init__(
@@ -610,10 +619,11 @@ class ProfileRequest(_message.Message):
         *,
         seconds: _builtins.float = ...,
         to: Global___TaskIdentity | None = ...,
+        fetch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "seconds", b"seconds", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -628,6 +638,7 @@ class ProfileReply(_message.Message):
     FOLDER_FIELD_NUMBER: _builtins.int
     FILE_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
     stage: _report_pb2.ProfileStage.ValueType
     at: _builtins.float
     folder: _builtins.str
@@ -636,6 +647,8 @@ class ProfileReply(_message.Message):
     """with WRITTEN: the XSpace in it"""
     bytes: _builtins.int
     """with WRITTEN: its size"""
+    content: _builtins.bytes
+    """next piece of the file"""
     def __init__(
         self,
         *,
@@ -644,10 +657,11 @@ class ProfileReply(_message.Message):
         folder: _builtins.str = ...,
         file: _builtins.str = ...,
         bytes: _builtins.int = ...,
+        content: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bytes", b"bytes", "file", b"file", "folder", b"folder", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bytes", b"bytes", "content", b"content", "file", b"file", "folder", b"folder", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

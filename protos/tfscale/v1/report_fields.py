@@ -47,6 +47,10 @@ MESSAGES = {
         ('empty_since', 21, 'double', False, True),
         ('input_python', 22, 'double', False, True),
         ('compiled_stamps', 23, 'number', False, True),
+        ('tracked_runs', 24, 'text', True, False),
+        ('memory_peaks', 25, 'number', True, False),
+        ('flops_per_step', 26, 'number', False, True),
+        ('flops_uncounted', 27, 'text', True, False),
     ),
     "Devices": (
         ('gpus_found', 1, 'number', False, False),
@@ -88,6 +92,11 @@ MESSAGES = {
         ('gradients', 7, 'Gradients', False, True),
         ('logs', 8, 'LoggedNumber', True, False),
         ('logs_left_out', 9, 'number', False, False),
+        ('epochs', 10, 'number', False, True),
+        ('epoch_step', 11, 'number', False, True),
+        ('epoch_steps', 12, 'number', False, True),
+        ('time_left', 13, 'double', False, True),
+        ('between_epochs', 14, 'double', False, True),
     ),
     "Gradients": (
         ('steps', 1, 'number', False, False),

@@ -287,6 +287,10 @@ class ProbeStatus(_message.Message):
     EMPTY_SINCE_FIELD_NUMBER: _builtins.int
     INPUT_PYTHON_FIELD_NUMBER: _builtins.int
     COMPILED_STAMPS_FIELD_NUMBER: _builtins.int
+    TRACKED_RUNS_FIELD_NUMBER: _builtins.int
+    MEMORY_PEAKS_FIELD_NUMBER: _builtins.int
+    FLOPS_PER_STEP_FIELD_NUMBER: _builtins.int
+    FLOPS_UNCOUNTED_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -326,11 +330,25 @@ class ProbeStatus(_message.Message):
     """seconds of Python that graphs call, for each of the newest steps"""
     compiled_stamps: _builtins.bool
     """false: stamps in graphs are TensorFlow's own ops; absent: none so far"""
+    flops_per_step: _builtins.int
+    """that TensorFlow counts in this task's part of a step: at least so many"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def devices(self) -> Global___Devices:
         """from the first steps on"""
+
+    @_builtins.property
+    def tracked_runs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """wandb:ENTITY/PROJECT/ID, mlflow:ID"""
+
+    @_builtins.property
+    def memory_peaks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """most bytes that TensorFlow has held at once on each GPU that it uses"""
+
+    @_builtins.property
+    def flops_uncounted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """types of its ops that multiply, and are not counted"""
 
     def __init__(
         self,
@@ -358,10 +376,14 @@ class ProbeStatus(_message.Message):
         empty_since: _builtins.float | None = ...,
         input_python: _builtins.float | None = ...,
         compiled_stamps: _builtins.bool | None = ...,
+        tracked_runs: _abc.Iterable[_builtins.str] | None = ...,
+        memory_peaks: _abc.Iterable[_builtins.int] | None = ...,
+        flops_per_step: _builtins.int | None = ...,
+        flops_uncounted: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_flops_per_step", b"_flops_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "flops_per_step", b"flops_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_compiled_stamps", b"_compiled_stamps", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_flops_per_step", b"_flops_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_input_python", b"_input_python", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "compiled_stamps", b"compiled_stamps", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "flops_per_step", b"flops_per_step", "flops_uncounted", b"flops_uncounted", "gathered_bytes_per_step", b"gathered_bytes_per_step", "input_python", b"input_python", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "memory_peaks", b"memory_peaks", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "tracked_runs", b"tracked_runs", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -377,6 +399,8 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__empty_since: _TypeAlias = _typing.Literal["_empty_since", b"_empty_since"]  # noqa: Y015
     _WhichOneofReturnType__examples_per_step: _TypeAlias = _typing.Literal["examples_per_step"]  # noqa: Y015
     _WhichOneofArgType__examples_per_step: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step"]  # noqa: Y015
+    _WhichOneofReturnType__flops_per_step: _TypeAlias = _typing.Literal["flops_per_step"]  # noqa: Y015
+    _WhichOneofArgType__flops_per_step: _TypeAlias = _typing.Literal["_flops_per_step", b"_flops_per_step"]  # noqa: Y015
     _WhichOneofReturnType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["gathered_bytes_per_step"]  # noqa: Y015
     _WhichOneofArgType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["_gathered_bytes_per_step", b"_gathered_bytes_per_step"]  # noqa: Y015
     _WhichOneofReturnType__input_python: _TypeAlias = _typing.Literal["input_python"]  # noqa: Y015
@@ -415,6 +439,8 @@ class ProbeStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__empty_since) -> _WhichOneofReturnType__empty_since | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__examples_per_step) -> _WhichOneofReturnType__examples_per_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flops_per_step) -> _WhichOneofReturnType__flops_per_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gathered_bytes_per_step) -> _WhichOneofReturnType__gathered_bytes_per_step | None: ...
     @_typing.overload
@@ -630,6 +656,11 @@ class Training(_message.Message):
     GRADIENTS_FIELD_NUMBER: _builtins.int
     LOGS_FIELD_NUMBER: _builtins.int
     LOGS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    EPOCHS_FIELD_NUMBER: _builtins.int
+    EPOCH_STEP_FIELD_NUMBER: _builtins.int
+    EPOCH_STEPS_FIELD_NUMBER: _builtins.int
+    TIME_LEFT_FIELD_NUMBER: _builtins.int
+    BETWEEN_EPOCHS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """from 0"""
     global_step: _builtins.int
@@ -643,6 +674,18 @@ class Training(_message.Message):
     """norm of the gradients, where the program logs it under this name"""
     logs_left_out: _builtins.int
     """number of logs beyond these 16, or with a name longer than 64 characters"""
+    epochs: _builtins.int
+    """number of epochs after which this fit ends; absent: not known, or no end"""
+    epoch_step: _builtins.int
+    """steps of this epoch that are done, or of a loop without epochs"""
+    epoch_steps: _builtins.int
+    """steps of each epoch, or of the loop; absent: not known, or no end"""
+    time_left: _builtins.float
+    """seconds until the fit or loop is done, by its recent pace; absent: not known"""
+    between_epochs: _builtins.float
+    """Seconds from an epoch's last step to the end of its validation and callbacks; absent before the first epoch has
+    ended: time_left does not count them then.
+    """
     @_builtins.property
     def gradients(self) -> Global___Gradients:
         """absent: not checked"""
@@ -663,13 +706,26 @@ class Training(_message.Message):
         gradients: Global___Gradients | None = ...,
         logs: _abc.Iterable[Global___LoggedNumber] | None = ...,
         logs_left_out: _builtins.int = ...,
+        epochs: _builtins.int | None = ...,
+        epoch_step: _builtins.int | None = ...,
+        epoch_steps: _builtins.int | None = ...,
+        time_left: _builtins.float | None = ...,
+        between_epochs: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_between_epochs", b"_between_epochs", "_epoch", b"_epoch", "_epoch_step", b"_epoch_step", "_epoch_steps", b"_epoch_steps", "_epochs", b"_epochs", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "_time_left", b"_time_left", "between_epochs", b"between_epochs", "epoch", b"epoch", "epoch_step", b"epoch_step", "epoch_steps", b"epoch_steps", "epochs", b"epochs", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss", "time_left", b"time_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "logs", b"logs", "logs_left_out", b"logs_left_out", "loss", b"loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_between_epochs", b"_between_epochs", "_epoch", b"_epoch", "_epoch_step", b"_epoch_step", "_epoch_steps", b"_epoch_steps", "_epochs", b"_epochs", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "_time_left", b"_time_left", "between_epochs", b"between_epochs", "epoch", b"epoch", "epoch_step", b"epoch_step", "epoch_steps", b"epoch_steps", "epochs", b"epochs", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "logs", b"logs", "logs_left_out", b"logs_left_out", "loss", b"loss", "time_left", b"time_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__between_epochs: _TypeAlias = _typing.Literal["between_epochs"]  # noqa: Y015
+    _WhichOneofArgType__between_epochs: _TypeAlias = _typing.Literal["_between_epochs", b"_between_epochs"]  # noqa: Y015
     _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
     _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__epoch_step: _TypeAlias = _typing.Literal["epoch_step"]  # noqa: Y015
+    _WhichOneofArgType__epoch_step: _TypeAlias = _typing.Literal["_epoch_step", b"_epoch_step"]  # noqa: Y015
+    _WhichOneofReturnType__epoch_steps: _TypeAlias = _typing.Literal["epoch_steps"]  # noqa: Y015
+    _WhichOneofArgType__epoch_steps: _TypeAlias = _typing.Literal["_epoch_steps", b"_epoch_steps"]  # noqa: Y015
+    _WhichOneofReturnType__epochs: _TypeAlias = _typing.Literal["epochs"]  # noqa: Y015
+    _WhichOneofArgType__epochs: _TypeAlias = _typing.Literal["_epochs", b"_epochs"]  # noqa: Y015
     _WhichOneofReturnType__finite: _TypeAlias = _typing.Literal["finite"]  # noqa: Y015
     _WhichOneofArgType__finite: _TypeAlias = _typing.Literal["_finite", b"_finite"]  # noqa: Y015
     _WhichOneofReturnType__global_step: _TypeAlias = _typing.Literal["global_step"]  # noqa: Y015
@@ -680,8 +736,18 @@ class Training(_message.Message):
     _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015
     _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
     _WhichOneofArgType__loss: _TypeAlias = _typing.Literal["_loss", b"_loss"]  # noqa: Y015
+    _WhichOneofReturnType__time_left: _TypeAlias = _typing.Literal["time_left"]  # noqa: Y015
+    _WhichOneofArgType__time_left: _TypeAlias = _typing.Literal["_time_left", b"_time_left"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__between_epochs) -> _WhichOneofReturnType__between_epochs | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch_step) -> _WhichOneofReturnType__epoch_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch_steps) -> _WhichOneofReturnType__epoch_steps | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epochs) -> _WhichOneofReturnType__epochs | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__finite) -> _WhichOneofReturnType__finite | None: ...
     @_typing.overload
@@ -692,6 +758,8 @@ class Training(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate) -> _WhichOneofReturnType__learning_rate | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__loss) -> _WhichOneofReturnType__loss | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__time_left) -> _WhichOneofReturnType__time_left | None: ...
 
 Global___Training: _TypeAlias = Training  # noqa: Y015
 
@@ -1068,6 +1136,7 @@ class TaskUsage(_message.Message):
     BLOCKED_IN_FIELD_NUMBER: _builtins.int
     FROZEN_FIELD_NUMBER: _builtins.int
     STANDS_AT_FIELD_NUMBER: _builtins.int
+    GRANTED_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
@@ -1088,6 +1157,8 @@ class TaskUsage(_message.Message):
     """its cgroup is"""
     stands_at: _builtins.str
     """"its input stands at train.py, line 31 (examples)", once it has stood still for a while"""
+    granted: _builtins.int
+    """CPUs on which it may run; absent: all of the host, or not known"""
     def __init__(
         self,
         *,
@@ -1102,19 +1173,24 @@ class TaskUsage(_message.Message):
         blocked_in: _builtins.str = ...,
         frozen: _builtins.bool = ...,
         stands_at: _builtins.str = ...,
+        granted: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked_for", b"blocked_for", "cpu", b"cpu"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "_granted", b"_granted", "blocked_for", b"blocked_for", "cpu", b"cpu", "granted", b"granted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "frozen", b"frozen", "memory", b"memory", "processes", b"processes", "stands_at", b"stands_at", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "_granted", b"_granted", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "frozen", b"frozen", "granted", b"granted", "memory", b"memory", "processes", b"processes", "stands_at", b"stands_at", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__blocked_for: _TypeAlias = _typing.Literal["blocked_for"]  # noqa: Y015
     _WhichOneofArgType__blocked_for: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for"]  # noqa: Y015
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
+    _WhichOneofReturnType__granted: _TypeAlias = _typing.Literal["granted"]  # noqa: Y015
+    _WhichOneofArgType__granted: _TypeAlias = _typing.Literal["_granted", b"_granted"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__blocked_for) -> _WhichOneofReturnType__blocked_for | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu) -> _WhichOneofReturnType__cpu | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__granted) -> _WhichOneofReturnType__granted | None: ...
 
 Global___TaskUsage: _TypeAlias = TaskUsage  # noqa: Y015
 
@@ -1377,6 +1453,7 @@ class GpuSample(_message.Message):
     NVLINKS_UP_FIELD_NUMBER: _builtins.int
     NVLINK_ERRORS_FIELD_NUMBER: _builtins.int
     TOPOLOGY_FIELD_NUMBER: _builtins.int
+    ENERGY_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -1409,6 +1486,8 @@ class GpuSample(_message.Message):
     """replays, recoveries and CRC errors, since the driver was loaded"""
     topology: _builtins.str
     """its ways to the host's other GPUs: "NVLink with 1-3" """
+    energy: _builtins.float
+    """joules since the driver was loaded"""
     def __init__(
         self,
         *,
@@ -1433,10 +1512,11 @@ class GpuSample(_message.Message):
         nvlinks_up: _builtins.int | None = ...,
         nvlink_errors: _builtins.int | None = ...,
         topology: _builtins.str = ...,
+        energy: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "xid", b"xid"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_energy", b"_energy", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "energy", b"energy", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "xid", b"xid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "name", b"name", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "topology", b"topology", "utilisation", b"utilisation", "uuid", b"uuid", "xid", b"xid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_energy", b"_energy", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "energy", b"energy", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "name", b"name", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "topology", b"topology", "utilisation", b"utilisation", "uuid", b"uuid", "xid", b"xid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clock: _TypeAlias = _typing.Literal["clock"]  # noqa: Y015
     _WhichOneofArgType__clock: _TypeAlias = _typing.Literal["_clock", b"_clock"]  # noqa: Y015
@@ -1446,6 +1526,8 @@ class GpuSample(_message.Message):
     _WhichOneofArgType__clock_max: _TypeAlias = _typing.Literal["_clock_max", b"_clock_max"]  # noqa: Y015
     _WhichOneofReturnType__ecc_errors: _TypeAlias = _typing.Literal["ecc_errors"]  # noqa: Y015
     _WhichOneofArgType__ecc_errors: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors"]  # noqa: Y015
+    _WhichOneofReturnType__energy: _TypeAlias = _typing.Literal["energy"]  # noqa: Y015
+    _WhichOneofArgType__energy: _TypeAlias = _typing.Literal["_energy", b"_energy"]  # noqa: Y015
     _WhichOneofReturnType__memory_total: _TypeAlias = _typing.Literal["memory_total"]  # noqa: Y015
     _WhichOneofArgType__memory_total: _TypeAlias = _typing.Literal["_memory_total", b"_memory_total"]  # noqa: Y015
     _WhichOneofReturnType__memory_used: _TypeAlias = _typing.Literal["memory_used"]  # noqa: Y015
@@ -1480,6 +1562,8 @@ class GpuSample(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_max) -> _WhichOneofReturnType__clock_max | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_errors) -> _WhichOneofReturnType__ecc_errors | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__energy) -> _WhichOneofReturnType__energy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total) -> _WhichOneofReturnType__memory_total | None: ...
     @_typing.overload

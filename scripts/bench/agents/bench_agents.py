@@ -3,11 +3,12 @@
     scripts/bench_agents                            # eight rounds, eleven minutes
     scripts/bench_agents --tensorflow               # and the agents of two workers that TensorFlow trains
     scripts/bench_agents --rounds 1 --seconds 10    # a short look
+    scripts/bench_agents --metrics                  # only an agent whose page is read each second, beside one without
     scripts/bench_agents --hosts 1000 --rounds 5    # only the start of the lead's agent of so many hosts
 
 In each round nobody watches the agent, then one console does, then three. Its program tells it of 100 steps a second,
 and glances and node_exporter read the host once a second all the time. CPU is the median of the rounds, with the least
-and the most of them; memory is the most, because an agent keeps the frames of the last ten minutes. Ends with 1 when an
+and the most of them; memory is the most, because an agent keeps the frames of the last ten minutes. Ends with 3 when an
 agent takes more than its budget: 1 % of a core, and 64 MB of resident memory.
 """
 
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import os
 import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +32,9 @@ from statistics import median
 import lead_start
 import psutil
 from local_cluster import end, running, wait_until, write_cluster
+from loopback import free_addresses
 from peers import NOT_THERE, peers
+from tfscale.core.settings.exit_status import ExitStatus
 
 MOST_CPU, MOST_MEMORY = 0.01, 64e6
 CONSOLES = {"agent, nobody watches": 0, "agent, one console": 1, "agent, three consoles": 3}
@@ -109,6 +114,49 @@ def with_reports(folder: Path, rounds: int, seconds: float, others: dict[str, ps
     return costs
 
 
+@contextlib.contextmanager
+def reading(address: str) -> Iterator[None]:
+    """Read the page of an agent once a second as Prometheus does, until the block ends."""
+    over = threading.Event()
+    connection = http.client.HTTPConnection(address, timeout=10)
+    wanted = {"Accept": "application/openmetrics-text;version=1.0.0", "Accept-Encoding": "gzip"}
+
+    def read() -> None:
+        while not over.wait(1.0):
+            connection.request("GET", "/metrics", headers=wanted)
+            connection.getresponse().read()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def with_page(folder: Path, rounds: int, seconds: float) -> dict[str, Cost]:
+    """Measure two agents of programs that report steps, of which one has a page that is read each second.
+
+    They take each window together, so that the machine is as busy for both.
+    """
+    names = ("agent, no page", "agent, its page read each second")
+    costs = {name: Cost() for name in names}
+    (address,) = free_addresses(1)
+    with contextlib.ExitStack() as stack:
+        processes = {}
+        for name, variables in zip(names, ({}, {"TFSCALE_METRICS": address}), strict=True):
+            (own := folder / name).mkdir()
+            command = [sys.executable, PROGRAM]
+            agents = stack.enter_context(running(own, write_cluster(own, 1), 1, command, variables))
+            processes[name] = agent = psutil.Process(agents[0].pid)
+            wait_until(lambda agent=agent: len(agent.children(recursive=True)) == 2)  # type: ignore[misc]
+        stack.enter_context(reading(address))
+        for _ in range(rounds):
+            measure(processes, seconds, costs)
+    return costs
+
+
 def with_tensorflow(folder: Path, rounds: int, seconds: float) -> dict[str, Cost]:
     """Measure both agents of two workers that TensorFlow trains, which one console watches."""
     costs = {f"agent of TensorFlow's worker:{index}": Cost() for index in range(2)}
@@ -143,6 +191,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, metavar="N")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of each window (20)")
     parser.add_argument("--tensorflow", action="store_true", help="two workers that TensorFlow trains, too")
+    parser.add_argument("--metrics", action="store_true", help="only what a page for Prometheus adds to an agent")
     parser.add_argument("--hosts", type=int, metavar="N", help="only the start of the lead's agent of so many hosts")
     flags = parser.parse_args()
     load = os.getloadavg()[0]
@@ -151,6 +200,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name:
             lead_start.measure(Path(name), flags.hosts, flags.rounds)
         return 0
+    if flags.metrics:
+        with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name:
+            print(HEAD, flush=True)
+            return told_of(told(with_page(Path(name), flags.rounds, flags.seconds)))
     with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as name, peers(folder := Path(name)) as running_peers:
         others = {peer: psutil.Process(each.pid) for peer, each in running_peers.items() if each is not None}
         print(HEAD, flush=True)
@@ -160,10 +213,15 @@ def main() -> int:
         if flags.tensorflow:
             (folder / "tensorflow").mkdir()
             costs |= told(with_tensorflow(folder / "tensorflow", flags.rounds, flags.seconds))
+    return told_of(costs)
+
+
+def told_of(costs: dict[str, Cost]) -> int:
+    """Print which budgets were missed, and return the exit status."""
     missed = judge(costs)
     for problem in missed:
         print(f"bench_agents: {problem}", file=sys.stderr)
-    return 1 if missed else 0
+    return ExitStatus.UNHEALTHY if missed else ExitStatus.WELL
 
 
 if __name__ == "__main__":

@@ -77,6 +77,38 @@ async def test_an_order_reaches_the_lowest_agent_that_answers(cluster: Cluster) 
         assert progress[-1].message.startswith("placed; each task starts")
 
 
+async def test_an_order_waits_for_the_leads_agent_that_is_started_again_and_is_carried_out_once(
+    cluster: Cluster,
+) -> None:
+    lead = cluster.seats["worker:0"]
+    async with AsyncExitStack() as stack:
+        for name in ("worker:1", "worker:2", "spare"):
+            await stack.enter_async_context(seat(cluster.seats[name]))
+        async with seat(lead) as lives:
+            for task in (W0, W1, W2):
+                await runs(cluster.seats[str(task)])
+            lives[-1].hand_over()
+        ordered = asyncio.create_task(command(cluster.seats["worker:2"], "Restart", "worker:1"))
+        await asyncio.sleep(1.0)
+        await stack.enter_async_context(seat(lead))
+        progress = await ordered
+        waited, begun, *_, last = progress
+        assert waited.stage == agent_pb2.STAGE_WORKING and waited.message.startswith(
+            "waits up to 20 s, since it is not"
+        )
+        assert begun.stage == agent_pb2.STAGE_PLANNED and last.stage == agent_pb2.STAGE_DONE, progress
+        assert {(await runs(cluster.seats[str(task)])).generation for task in (W0, W1, W2)} == {2}
+
+
+async def test_an_order_for_which_nobody_leads_is_refused_in_its_callers_time(cluster: Cluster) -> None:
+    async with running(cluster, "worker:0"), stub(cluster.seats["worker:2"]) as service:
+        request = agent_pb2.TasksRequest(tasks=["worker:1"], to=named(cluster.seats["worker:2"]))
+        told = f"the agent of worker:0 at {cluster.spec.agents[W0]} does not answer: start it; waited [0-9] s for that"
+        with pytest.raises(grpc.aio.AioRpcError, match=told) as refused:
+            _ = [progress async for progress in service.Restart(request, timeout=10)]
+        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
 async def test_a_stop_ends_what_answers_and_names_the_task_whose_agent_is_dead(cluster: Cluster) -> None:
     async with running(cluster, "worker:0"):
         channels = Channels(cluster.spec)

@@ -39,27 +39,55 @@ async def listening(profiler: Profiler) -> asyncio.Task[ProfileOrder]:
     return waiting
 
 
+async def process(connection: Connection, folder: Path, file: Path) -> None:
+    """Play a process that takes the profile that it is asked for."""
+    order = (await connection.reply()).profile
+    assert (order.seconds, order.folder) == (2.0, str(folder))
+    for stage in (
+        report_pb2.PROFILE_STAGE_CAPTURING,
+        report_pb2.PROFILE_STAGE_WRITING,
+        report_pb2.PROFILE_STAGE_WRITTEN,
+    ):
+        told = report_pb2.ProfileReport(number=order.number, stage=stage, file=str(file))
+        connection.say(report_pb2.TaskReport(profile=told))
+
+
 async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[ProbeReports, Connection], tmp_path: Path) -> None:
     reports, connection = socket
     file = tmp_path / "host.xplane.pb"
     file.write_bytes(b"12345")
-
-    async def process() -> None:
-        order = (await connection.reply()).profile
-        assert (order.seconds, order.folder) == (2.0, str(tmp_path))
-        for stage in (
-            report_pb2.PROFILE_STAGE_CAPTURING,
-            report_pb2.PROFILE_STAGE_WRITING,
-            report_pb2.PROFILE_STAGE_WRITTEN,
-        ):
-            told = report_pb2.ProfileReport(number=order.number, stage=stage, file=str(file))
-            connection.say(report_pb2.TaskReport(profile=told))
-
-    playing = asyncio.create_task(process())
+    playing = asyncio.create_task(process(connection, tmp_path, file))
     moments = [moment async for moment in reports.profiler.profile(2.0, tmp_path)]
     await playing
     assert [moment.stage.name for moment in moments] == ["ASKED", "CAPTURING", "WRITING", "WRITTEN"]
     assert (moments[-1].file, moments[-1].bytes) == (str(file), 5)
+
+
+async def test_a_profile_that_is_fetched_comes_piece_by_piece(
+    socket: tuple[ProbeReports, Connection], tmp_path: Path
+) -> None:
+    reports, connection = socket
+    file, content = tmp_path / "host.xplane.pb", bytes(range(256)) * 10_000
+    file.write_bytes(content)
+    playing = asyncio.create_task(process(connection, tmp_path, file))
+    pieces = [moment.content async for moment in reports.profiler.profile(2.0, tmp_path, fetch=True) if moment.content]
+    await playing
+    assert b"".join(pieces) == content and max(map(len, pieces)) == 1 << 20
+
+
+async def test_no_file_is_sent_but_from_the_folder_of_profiles(
+    socket: tuple[ProbeReports, Connection], tmp_path: Path
+) -> None:
+    reports, connection = socket
+    folder, secret = tmp_path / "profiles", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("of the agent's user")
+    (folder / "link").symlink_to(secret)
+    playing = asyncio.create_task(process(connection, folder, folder / "link"))
+    with pytest.raises(ProfileUnavailable, match="and so not sent"):
+        async for moment in reports.profiler.profile(2.0, folder, fetch=True):
+            assert not moment.content
+    await playing
 
 
 async def test_a_process_that_goes_meanwhile_is_said(socket: tuple[ProbeReports, Connection], tmp_path: Path) -> None:

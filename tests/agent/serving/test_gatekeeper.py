@@ -22,7 +22,15 @@ from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.cluster.cluster_spec import ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import TOKEN_KEY
 from tfscale.core.cluster.security import open_channel
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, consensus_pb2, placement_pb2, preflight_pb2, preflight_pb2_grpc
+from tfscale.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    consensus_pb2,
+    placement_pb2,
+    preflight_pb2,
+    preflight_pb2_grpc,
+    relay_pb2,
+)
 
 SettingsOf = Callable[..., AgentSettings]
 REQUESTS = {
@@ -107,11 +115,11 @@ def test_every_call_of_the_services_has_a_row() -> None:
     preflights = preflight_pb2.DESCRIPTOR.services_by_name["Preflight"].methods_by_name
     placements = placement_pb2.DESCRIPTOR.services_by_name["Placement"].methods_by_name
     votes = consensus_pb2.DESCRIPTOR.services_by_name["Consensus"].methods_by_name
-    assert set(CALLS) == {*agents, *preflights, *placements, *votes}
-    assert set(REQUESTS) == {
-        *agents,
-        *preflights,
-    }  # placements: tests/agent/life/test_placed_agent.py; votes: tests/agent/consensus/test_voter_peer.py
+    relays = relay_pb2.DESCRIPTOR.services_by_name["Relay"].methods_by_name
+    assert set(CALLS) == {*agents, *preflights, *placements, *votes, *relays}
+    # Relays: test_relay_service.py; placements: tests/agent/life/test_placed_agent.py; votes:
+    # tests/agent/consensus/test_voter_peer.py
+    assert set(REQUESTS) == {*agents, *preflights}
 
 
 async def test_on_loopback_only_the_same_user_may_order_and_read_what_is_private(settings_of: SettingsOf) -> None:

@@ -11,7 +11,12 @@ import grpc.aio
 from simulated.simulated_tasks import Stay
 from tfscale.v1 import agent_pb2
 
-_UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+_UNANSWERED = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+)
 
 if TYPE_CHECKING:
     from simulated.simulated_agents import Cluster
@@ -31,7 +36,8 @@ class Order:
 
     def take(self, progress: agent_pb2.Progress, now: float) -> None:
         """Take in one step of its progress."""
-        self.tasks = self.tasks or tuple(progress.tasks)
+        if progress.stage != agent_pb2.STAGE_WORKING:  # it waits
+            self.tasks = self.tasks or tuple(progress.tasks)
         self.words = progress.message or self.words
         if progress.stage == agent_pb2.STAGE_DONE:
             self.done = now

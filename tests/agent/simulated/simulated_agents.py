@@ -243,6 +243,11 @@ class Cluster:
         """Generation of the newest command."""
         return max((host.operation.intent.generation for host in self.hosts.values() if host.operation), default=0)
 
+    @property
+    def newest_started(self) -> int:
+        """Newest generation in which a task was started."""
+        return max((stay.generation for stay in self.processes.stays), default=0)
+
     def all_stopped(self) -> bool:
         """Decide whether the newest command has just stopped its last task."""
         given = [host.operation for host in self.hosts.values() if host.operation is not None]
@@ -432,7 +437,7 @@ def simulate_agents(
     history = cluster.history
     return Outcome(
         seed=seed,
-        generations=max((stay.generation for stay in history.stays), default=0),
+        generations=cluster.newest_started,
         orders=len(history.orders),
         done=sum(order.done is not None for order in history.orders),
         troubles=history.troubles,

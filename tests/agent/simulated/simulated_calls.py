@@ -170,6 +170,9 @@ class _Answer:
     def peer(self) -> str:
         return f"ipv4:{self._call.source}:0"
 
+    def time_remaining(self) -> float | None:
+        return None if self._call.deadline is None else self._call.deadline - asyncio.get_running_loop().time()
+
     async def write(self, reply: Any) -> None:
         data = reply if self.serialize is None else self.serialize(reply)
         self._send(lambda: self._call.arrived.put_nowait(data))
@@ -233,7 +236,7 @@ class Call:
         self.path, self.request, self.source = path, request, channel.source
         self._channel, self._network, self._read, self._waits = channel, channel.network, read, waits
         loop = asyncio.get_running_loop()
-        self._deadline = None if timeout is None else loop.time() + timeout
+        self.deadline = None if timeout is None else loop.time() + timeout
         self.arrived: asyncio.Queue[Any] = asyncio.Queue()
         self.served: list[asyncio.Task[None]] = []
         """Tasks that answer it."""
@@ -249,7 +252,7 @@ class Call:
     async def replies(self) -> AsyncIterator[Any]:
         """Yield each reply. Raises AioRpcError."""
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(self.deadline):
                 server = await self._connected()
                 self._send(server)
                 while not isinstance(came := await self._next(server), tuple):

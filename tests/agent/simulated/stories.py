@@ -80,6 +80,26 @@ async def order_without_the_lead(cluster: Cluster) -> None:
     await _mended(cluster)
 
 
+async def order_while_the_lead_is_away(cluster: Cluster) -> None:
+    """Give an order to another agent while the lead's is started again, or while these two are cut off for a while."""
+    await _begun(cluster)
+    lead, asked = cluster.hosts["h0"], cluster.hosts[cluster.random.choice(["h1", "h2"])]
+    away, loop = cluster.random.uniform(0.5, 12), asyncio.get_running_loop()
+    if cluster.random.random() < 0.5:
+        await lead.kill()
+        loop.call_later(away, lead.begin)
+    else:
+        cluster.network.cut = {frozenset((lead.name, asked.name))}
+        loop.call_later(away, cluster.network.cut.clear)
+    await asyncio.sleep(cluster.random.uniform(0, away))
+    order = await cluster.order("restart", ["worker:1"], asked=asked)
+    if order.done is None:
+        cluster.history.note(f"the order was not carried out: {order.words}")
+    await _mended(cluster)
+    if cluster.newest_started != 2:
+        cluster.history.note(f"the order was carried out {cluster.newest_started - 1} times")
+
+
 async def lead_is_cut_off_in_a_restart(cluster: Cluster) -> None:
     """Cut the lead off amid a restart for so long that the others go on, and let it come back."""
     await _begun(cluster)
@@ -156,11 +176,11 @@ async def spare_with_a_full_disk(cluster: Cluster) -> None:
     await _mended(cluster)
 
 
-async def host_that_flaps(cluster: Cluster) -> None:
+async def host_that_flaps(cluster: Cluster, name: str = "h2") -> None:
     """Have a host die 10 s after each return, where no spare is left and two workers may go on."""
     await _begun(cluster)
     await cluster.hosts["spare"].lose()
-    host = cluster.hosts["h2"]
+    host = cluster.hosts[name]
     for _ in range(6):
         await host.crash()
         await asyncio.sleep(cluster.random.uniform(25, 40))
@@ -168,6 +188,11 @@ async def host_that_flaps(cluster: Cluster) -> None:
         await asyncio.sleep(10)
     await host.lose()
     await _mended(cluster)
+
+
+async def leads_host_flaps(cluster: Cluster) -> None:
+    """Have the lead's host die 10 s after each return."""
+    await host_that_flaps(cluster, "h0")
 
 
 async def lead_moves_to_an_agent_that_is_not_told(cluster: Cluster) -> None:
@@ -181,10 +206,14 @@ async def lead_moves_to_an_agent_that_is_not_told(cluster: Cluster) -> None:
     await _mended(cluster)
 
 
+_BY_HOST = {"max_restarts": 1, "cordon_after": 3, "min_workers": 2}
+"""Policy by which more restarts follow than `max_restarts` where one host is the cause of them."""
+
 STORIES: dict[str, Known] = {
     "lead dies in a restart": Known(lead_dies_in_a_restart),
     "peer dies in a restart": Known(peer_dies_in_a_restart),
     "order without the lead": Known(order_without_the_lead, {"by_role": dict.fromkeys(Role, RestartPolicy.NEVER)}),
+    "order while the lead is away": Known(order_while_the_lead_is_away),
     "lead cut off in a restart": Known(lead_is_cut_off_in_a_restart),
     "lead cut off before it starts": Known(lead_is_cut_off_before_it_starts),
     "two leads and a witness": Known(two_leads_and_a_witness),
@@ -192,7 +221,8 @@ STORIES: dict[str, Known] = {
     "stop while a failure waits": Known(stop_while_a_failure_waits),
     "stop, then a lost disk": Known(stop_then_a_lost_disk),
     "spare with a full disk": Known(spare_with_a_full_disk),
-    "host that flaps": Known(host_that_flaps, {"max_restarts": 10, "cordon_after": 3, "min_workers": 2}),
+    "host that flaps": Known(host_that_flaps, _BY_HOST),
+    "lead's host flaps": Known(leads_host_flaps, _BY_HOST),
     "lead moves to an agent that is not told": Known(lead_moves_to_an_agent_that_is_not_told),
 }
 """Stories by their names."""

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from simulated.simulated_agents import Outcome, simulate_agents
 from simulated.stories import STORIES
+from tfscale.agent.cluster import led_commands
 from tfscale.agent.cluster.gang import Gang
 from tfscale.agent.placement import agreement
 from tfscale.agent.placement.mover import Mover
@@ -53,6 +54,10 @@ PLANTS: dict[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
     "a stop that is forgotten": (
         "stop, then a lost disk",
         lambda: patch.object(agreement.AgreedCommand, "ended_after", lambda *_: {}),
+    ),
+    "an order that does not wait for who leads": (
+        "order while the lead is away",
+        lambda: patch.object(led_commands, "SILENT", 0.0),
     ),
     "a placement that only the lead tells": (
         "lead moves to an agent that is not told",

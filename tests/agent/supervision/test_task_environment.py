@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,6 +56,10 @@ def test_a_task_is_told_where_its_data_service_is(settings: AgentSettings) -> No
     assert found["TFSCALE_DATA_SERVICE"] == "grpc://10.0.0.6:2222"
 
 
+def test_the_port_of_the_agents_page_is_no_port_of_an_agent_that_the_task_starts(settings: AgentSettings) -> None:
+    assert "TFSCALE_METRICS" not in task_environment(settings, 1, 1, "socket", {"TFSCALE_METRICS": ":9471"})
+
+
 def test_what_the_user_chose_stays(settings: AgentSettings) -> None:
     assert task_environment(settings, 1, 1, "s", {"PYTHONUNBUFFERED": "0"})["PYTHONUNBUFFERED"] == "0"
 
@@ -68,6 +74,15 @@ def test_the_probes_site_comes_before_the_users_path(
     found = task_environment(settings, 1, 1, "s", {"PYTHONPATH": "/mine"})
     assert found["PYTHONPATH"] == f"{site}{os.pathsep}/mine"
     assert task_environment(settings, 1, 1, "s", {})["PYTHONPATH"] == str(site)
+
+
+@pytest.mark.parametrize("program", ["agent", "console", "trainer"])
+def test_a_task_may_start_each_program_of_tfscale(settings: AgentSettings, program: str) -> None:
+    report = {"TFSCALE_REPORT": "/nowhere"}
+    environment = task_environment(settings, 1, 1, "s", dict(os.environ)) | report
+    command = [sys.executable, "-m", f"tfscale.{program}.cli", "--version"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("tfscale "), done.stderr
 
 
 def test_without_the_trainer_the_path_is_the_users(

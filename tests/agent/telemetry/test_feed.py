@@ -105,6 +105,14 @@ async def test_steps_after_a_hang_do_not_push_out_at_once_those_before_it() -> N
     assert got[0] == 175 and got[-1] == 299 and len([each for each in got if each < 200]) == 25
 
 
+def test_an_agent_that_has_ended_keeps_no_frame() -> None:
+    feed = Feed(MINUTES)
+    feed.publish(frame(1, steps=2))
+    feed.forget()
+    feed.publish(frame(2, steps=2))
+    assert feed.newest() is None
+
+
 async def test_a_watcher_waits_for_the_next_frame() -> None:
     feed = Feed(MINUTES)
     with feed.watch() as watcher:

@@ -20,6 +20,7 @@ def test_gpus_are_read_in_base_units() -> None:
     assert (first.index, first.uuid, first.name) == (0, "GPU-fake-0", "Fake H100")
     assert (first.utilisation, first.memory_used, first.power) == (0.87, 20 << 30, 350.0)
     assert (first.clock, first.clock_max, first.clock_event_reasons) == (1_755_000_000, 1_980_000_000, 4)
+    assert first.energy == 7.2e6
     assert second.name == "Other"
 
 
@@ -44,13 +45,15 @@ def test_a_gpus_errors_are_told_of_the_gpu_that_has_them(monkeypatch: pytest.Mon
 
 
 def test_what_a_gpu_does_not_know_is_absent() -> None:
-    unknown = frozenset({"utilisation", "memory_used", "power", "reasons", "clock_max", "ecc_errors", "xids", "pcie"})
+    unknown = frozenset(
+        {"utilisation", "memory_used", "power", "energy", "reasons", "clock_max", "ecc_errors", "xids", "pcie"}
+    )
     collector = GpuCollector(FakeNvml(FakeGpu(unknown=unknown)), period=0.01)
     collector.start()
     (sample,) = samples_of(collector)
     collector.stop()
     assert (sample.utilisation, sample.memory_used, sample.power, sample.clock_event_reasons) == (None,) * 4
-    assert (sample.ecc_errors, sample.xid) == (None, None)
+    assert (sample.ecc_errors, sample.xid, sample.energy) == (None, None, None)
     assert (sample.memory_utilisation, sample.pcie_received, sample.pcie_sent) == (None, None, None)
     assert (sample.nvlinks, sample.nvlinks_up, sample.nvlink_errors, sample.topology) == (None, None, None, "")
     assert sample.temperature == 61

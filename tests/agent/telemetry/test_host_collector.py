@@ -198,3 +198,16 @@ def test_throttling_of_any_group_above_the_task_counts(
     throttled = collector.sample(pid).throttled
     assert throttled is not None
     assert 0.02 / (time.monotonic() - begin) <= throttled <= 0.4
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one CPU cannot be divided")
+def test_a_task_that_may_run_on_some_cpus_alone_has_their_number() -> None:
+    collector = HostCollector()
+    bound = [sys.executable, "-c", "import os, time; os.sched_setaffinity(0, {0}); print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(bound, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        usage = collector.sample(process.pid).task
+        process.kill()
+    assert usage is not None and usage.granted == 1
+    own = collector.sample(os.getpid()).task
+    assert own is not None and own.granted in (None, len(os.sched_getaffinity(0)))

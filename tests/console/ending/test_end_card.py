@@ -63,9 +63,9 @@ def test_a_failure_is_the_end_that_came_first() -> None:
 def test_there_is_no_card_while_the_run_goes_on_or_of_a_program_that_made_no_step() -> None:
     snapshot, memory = watched(None)
     assert end_card(snapshot, memory, None) is None
-    asked = end_card(snapshot, memory, None, is_asked=True)
+    asked = end_card(snapshot, memory, None, asked="ended from this console")
     assert asked is not None and asked.end == "ended from this console"
-    assert end_card(snapshot, RunMemory(), None, is_asked=True) is None
+    assert end_card(snapshot, RunMemory(), None, asked="ended from this console") is None
     again, memory = watched(Exit(1, None, fakes.NOW + 50), restart_at=fakes.NOW + 60)
     assert end_card(again, memory, None) is None, "it is about to start again"
 

@@ -79,7 +79,7 @@ def test_a_finding_is_reported_as_severe_as_it_was_at_its_worst() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind"), [("hang", "hang"), ("stop", "hang"), ("gone", "still"), ("kill", "crash"), ("cut", None)]
+    ("fault", "kind"), [("hang", "hang"), ("stop", "hang"), ("gone", "cut_off"), ("kill", "crash"), ("cut", None)]
 )
 def test_a_standstill_costs_all_the_time_from_its_first_second_on(fault: str, kind: str | None) -> None:
     found = {each.diagnosis.kind: each for each in watched(130, 3, f"worker:1={fault}@20s") if each.lost}

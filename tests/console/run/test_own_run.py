@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -72,6 +73,13 @@ def test_several_workers_are_a_cluster(environment: dict[str, str], started: lis
     again = start_run(_SLEEP, 2, environment)
     started.append(again)
     assert [agent.address for agent in again.agents] == addresses  # and so its logs are where they were
+
+
+def test_the_port_of_the_consoles_page_is_not_the_agents(environment: dict[str, str], started: list[OwnRun]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        page = f"127.0.0.1:{taken.getsockname()[1]}"
+        started.append(run := start_run(_SLEEP, None, {**environment, "TFSCALE_METRICS": page}))
+        assert [agent.task for agent in run.agents] == ["worker:0"]
 
 
 def test_tasks_whose_agents_were_killed_are_joined(environment: dict[str, str], started: list[OwnRun]) -> None:

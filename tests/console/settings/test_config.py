@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_words import invocation
+from tfscale.console.alerts.receiver import Receiver
 from tfscale.console.command_table import COMMANDS, WATCH
 from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.options import OPTIONS
@@ -61,7 +62,7 @@ def test_sizes(words: str, value: int) -> None:
 def test_values_are_parsed() -> None:
     settings = configured("--agent", "h:1", "--webhook", "https://x/y", "--until", "straggler").settings
     assert settings.agent == Address("h", 1)
-    assert (settings.webhook, settings.until) == ("https://x/y", ("straggler",))
+    assert (settings.webhook, settings.until) == (Receiver("https://x/y", "--webhook"), ("straggler",))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,8 @@ def test_values_are_parsed() -> None:
         (["--until", "done"], "--until: 'done' is none of"),
         (["--webhook", "example.com"], "is no web address"),
         (["--fault", "worker:1=60ms"], "--fault needs --simulate"),
+        (["--spares", "1"], "--spares needs --simulate"),
+        (["--simulate", "2", "--ps", "1", "--stages", "2"], "--ps and --stages are two trainings: give one"),
         (["--simulate", "2", "--fault", "worker:1=tired"], "'tired' is no fault"),
         (["--simulate", "2", "--fault", "worker:1"], "write TASK=WHAT"),
         (["--simulate", "2", "--fault", "worker:1=foo"], "--fault: 'worker:1=foo': 'foo' is no fault"),
@@ -95,6 +98,8 @@ def test_values_are_parsed() -> None:
         (["a.tfrec"], "there is no command 'a.tfrec'; did you mean tfscale-console replay a.tfrec?"),
         (["--wait", "3"], "--wait needs --once"),
         (["--plain", "--only", "events"], "--plain is lines of text, and --only is for JSON or tables"),
+        (["--headless", "--history", "x"], "--history: is for the screen of a real cluster"),
+        (["--simulate", "2", "--history", "x"], "--history: is for the screen of a real cluster"),
         (["--vesion"], "watching takes no --vesion; did you mean --version?"),
         (["export", "x", "--formt=csv"], "export takes no --formt=csv; did you mean --format?"),
         (["stack"], "required: TASK; tfscale-console stack --help shows how"),
@@ -180,7 +185,7 @@ def test_a_flag_may_stand_before_its_command_or_behind_it() -> None:
 
 def test_a_program_keeps_its_own_flags() -> None:
     found = configured("run", "--workers", "2", "--", "train", "--out", "x", "--", "y")
-    assert (found.arguments, found.settings.workers) == (("train", "--out", "x", "--", "y"), 2)
+    assert (found.program, found.settings.workers) == (("train", "--out", "x", "--", "y"), 2)
 
 
 def test_each_setting_is_a_flag_of_a_command_or_of_watching() -> None:

@@ -109,7 +109,11 @@ async def test_a_clock_that_was_set_in_the_past_is_no_silence_then(by: float) ->
 
 def shifted(frame, by):  # type: ignore[no-untyped-def]
     steps = tuple(replace(batch, end=[end + by for end in batch.end]) for batch in frame.steps)
-    return replace(frame, at=frame.at + by, steps=steps)
+    neighbours = tuple(
+        replace(each, heard=each.heard and each.heard + by, reached=each.reached and each.reached + by)
+        for each in frame.host.neighbours
+    )
+    return replace(frame, at=frame.at + by, steps=steps, host=replace(frame.host, neighbours=neighbours))
 
 
 def held_up(run: list[Event], task: Task, begin: float, end: float) -> Iterator[Event]:

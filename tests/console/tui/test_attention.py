@@ -104,3 +104,22 @@ async def test_an_acknowledged_finding_makes_room_for_the_next_and_then_turns_gr
         assert top().startswith("· "), "it stays silent"
         await pilot.press("M")
         assert top().startswith("✖ worker:1 was killed")
+
+
+async def test_a_console_that_is_behind_draws_few_pictures_of_the_past_and_the_present_at_once() -> None:
+    engine = Engine(
+        fakes.ScriptedSource(CLUSTER, fakes.healthy_events(CLUSTER)),
+        lambda: ClusterState(CLUSTER, fakes.FakeAnalysis(fakes.healthy_findings(CLUSTER))),
+    )
+    app = ConsoleApp(engine, fakes.FakeCommands())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        newest, drawn = shown(fakes.healthy_findings(CLUSTER)), set()
+        for second in range(60):
+            app.snapshot_taken(replace(newest, at=newest.at + second, age=100.0 - second))
+            await pilot.pause()
+            drawn.add(app.screen.snapshot.at)  # type: ignore[attr-defined]
+        assert 1 <= len(drawn - {newest.at}) < 20
+        app.snapshot_taken(replace(newest, at=newest.at + 100))
+        await pilot.pause()
+        assert app.screen.snapshot.at == newest.at + 100  # type: ignore[attr-defined]

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 import aiohttp
 import pytest
+from chromium.page_visit import visit
 from loopback import free_addresses
 from tfscale.console.tui.serve import is_welcome
 from tfscale.core.cluster.cluster_spec import Address, parse_address
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
-BROWSER = Path(__file__).with_name("browser.py")
 
 
 class Served(NamedTuple):
@@ -186,19 +186,9 @@ def test_a_busy_port_is_one_line() -> None:
 
 
 @pytest.mark.skipif(find_spec("PySide6") is None, reason="no PySide6 here, which brings a Chromium")
-async def test_a_browser_shows_the_console_and_obeys_its_keys(served: Served, tmp_path: Path) -> None:
-    picture = tmp_path / "page.png"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, BROWSER, served.url, picture, "1000x600"),
-        *("worker:2", "v", "entered last", "v", "r restart", "?", "On this page", "q"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        told, _ = await asyncio.wait_for(process.communicate(), 60)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    shown = [json.loads(line) for line in told.splitlines()]
-    assert len(shown) == 4 and "worker:1 entered last" in shown[1].replace("\N{NO-BREAK SPACE}", " ")
-    assert picture.stat().st_size > 10_000
+async def test_a_browser_shows_the_console_and_obeys_its_keys_and_clicks(served: Served, tmp_path: Path) -> None:
+    steps = (("worker:2", "v"), ("entered last", "@4 events"), ("1 event", "escape"), ("r restart", "?"))
+    shown = await asyncio.to_thread(visit, served.url, tmp_path, (*steps, ("On this page", "q")))
+    assert "worker:1 entered last" in shown[1]
+    pictures = [tmp_path / f"browser-{number:02}.png" for number in range(1, 6)]
+    assert all(picture.stat().st_size > 10_000 for picture in pictures)

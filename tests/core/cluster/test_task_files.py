@@ -12,11 +12,13 @@ from tfscale.core.cluster.task_files import TaskFiles, state_folder
 
 def test_tasks_of_one_folder_share_no_file() -> None:
     first, second = (TaskFiles(Path("/run"), Task(Role.WORKER, index)) for index in range(2))
-    names = [name for name, value in vars(TaskFiles).items() if isinstance(value, property) and name != "stem"]
+    others = {"stem", "report"}
+    names = [name for name, value in vars(TaskFiles).items() if isinstance(value, property) and name not in others]
     files = [getattr(task, name) for task in (first, second) for name in names]
     assert len(set(files)) == len(files) == 20
     assert first.log == Path("/run/worker-0.log")
     assert first.profiles == Path("/run/profiles/worker-0")
+    assert first.report == second.report == Path("/run/report.txt")
 
 
 def test_clusters_whose_files_have_one_name_share_no_folder() -> None:

@@ -47,6 +47,7 @@ class Cluster:
         self.orders, self.work = folder / "accidents", folder / "work"
         self.recording, self.heard_file = folder / "run.tfrec", folder / "heard"
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.console: subprocess.Popen[bytes] | None = None
         for made in (self.orders, self.work):
             made.mkdir()
         self._write_cluster()
@@ -55,7 +56,7 @@ class Cluster:
         return len(self.tasks) if task == "console" else self.tasks.index(task)
 
     def start(self) -> None:
-        """Start all tasks but those that nobody starts, and the console."""
+        """Start all tasks but those that nobody starts, and the console if it is to be heard."""
         self.began = time.time()
         """Time at which it was started."""
         if self.setup.before is not None:
@@ -63,9 +64,13 @@ class Cluster:
         for task in self.tasks:
             if task not in self.setup.absent:
                 self.start_agent(task)
+        if self.setup.is_heard:
+            self._start_console()
+
+    def _start_console(self) -> None:
         words = ["--cluster", self.folder / "cluster.toml", "--headless", "--insecure", "--record", self.recording]
         console = [sys.executable, EAR, *words, "--out", self.folder / "run.jsonl"]
-        environment = self._environment() | {"HEARD": str(self.heard_file)}
+        environment = self.environment() | {"HEARD": str(self.heard_file)}
         with (self.folder / "console.err").open("ab") as said:
             self.console = subprocess.Popen(
                 [*net_hosts.inside(self.host("console")), *console], env=environment, stderr=said
@@ -80,7 +85,7 @@ class Cluster:
                 self.folder / "cluster.toml",
                 self.setup.indexes.get(task, int(index)),
                 [sys.executable, own.get("SCRIPT", PROGRAMS / f"{self.setup.program}.py")],
-                self._environment() | self._filled(self.setup.variables | own),
+                self.environment() | self._filled(self.setup.variables | own),
                 role=role,
                 before=[*net_hosts.inside(self.host(task)), *self._in_group(task)],
                 said=said.fileno(),
@@ -105,7 +110,7 @@ class Cluster:
         """Restart a task as a person does from a console."""
         words = ["restart", task, "--yes", "--insecure", "--cluster", self.folder / "cluster.toml"]
         console = [sys.executable, "-m", "tfscale.console.cli", *words]
-        subprocess.run([*net_hosts.inside(self.host("console")), *console], env=self._environment(), check=True)
+        subprocess.run([*net_hosts.inside(self.host("console")), *console], env=self.environment(), check=True)
 
     def kill_agent(self, task: str) -> None:
         self.agents[task].kill()
@@ -142,15 +147,16 @@ class Cluster:
 
     def end(self) -> None:
         """End the console, so that its recording is whole, and everything else at once."""
-        self.console.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.console.wait(20)
+        if self.console is not None:
+            self.console.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.console.wait(20)
         left = self._living()
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, 10)
-        for started in (self.console, *self.agents.values()):
+        for started in filter(None, (self.console, *self.agents.values())):
             started.wait(10)
 
     def _filled(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +175,8 @@ class Cluster:
         kind = self.setup.groups.get(task)
         return [] if kind is None else groups.inside(groups.make(self, kind, task))
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Return the variables of a program of this cluster, by which its end finds it."""
         places = os.pathsep.join(sys.path)
         own = {"TFSCALE_INSECURE": "1", "ACCIDENTS": str(self.orders)}
         # What is usual on this machine is no part of an incident.
@@ -182,6 +189,7 @@ class Cluster:
             lines.append(f"{role} = {json.dumps([self._address(f'{role}:{index}') for index in range(number)])}")
         lines.append("[agents]")
         lines += [f'"{task}" = "{net_hosts.address(self.host(task))}:{AGENT_PORT}"' for task in self.tasks]
+        lines += ["[recovery]", f"policy = {json.dumps(self.setup.policy)}"] if self.setup.policy else []
         lines += ["[program]", f"directory = {json.dumps(str(self.work))}"]
         (self.folder / "cluster.toml").write_text("\n".join([*lines, ""]))
 

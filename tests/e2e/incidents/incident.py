@@ -42,6 +42,10 @@ class Setup:
     """Indexes of single tasks, where they are not what they should be."""
     before: Callable[[Cluster], None] | None = None
     """Deed before any task is started."""
+    policy: str = ""
+    """Policy of recovery; empty for none."""
+    is_heard: bool = True
+    """False where no console runs beside it."""
     starts: bool = True
     """False where it never trains: what is said counts from its start."""
 

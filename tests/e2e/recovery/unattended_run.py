@@ -25,8 +25,8 @@ VARIABLES = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
 class UnattendedRun:
     """Agents of tasks that leave with them, and of spares; each on a host of its own. Use `unattended`."""
 
-    flags: Sequence[str] = ("--exit-with-task",)
-    """Flags of all agents."""
+    flags: Sequence[str] = ("--exit-with-task", "--grace", "5")
+    """Flags of all agents; a task that waits for a host that is cut off does not end by SIGTERM."""
 
     def __init__(
         self, folder: Path, roles: Mapping[str, int], spares: int, recovery: str, words: Sequence[str]

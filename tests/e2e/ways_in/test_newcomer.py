@@ -114,6 +114,7 @@ def test_a_cluster_file_in_the_folder_is_found_by_both(folder: Path, environment
     assert all(f"the cluster is that of {folder}/cluster.toml" in lines for lines in said)
 
 
+@pytest.mark.alone  # an agent of another test at port 7070 would be found
 def test_where_nothing_runs_three_ways_are_named(folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         ["tfscale-console", "--once"], cwd=folder, env=environment, capture_output=True, text=True, check=False

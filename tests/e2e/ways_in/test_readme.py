@@ -56,7 +56,7 @@ TYPED = {
     "tfscale-console run --workers 2 -- python train.py": Typed(r"steps/s", keys="qs", is_slow=True),
     "tfscale-agent -- python train.py": Typed("Epoch 2/", keys=CTRL_C, status=INTERRUPTED, is_slow=True),
     "tfscale-agent --cluster cluster.toml -- python train.py": Typed(r"process \d+ reports", keys=CTRL_C, is_slow=True),
-    "tfscale-console --simulate 64 --fault worker:3=1.4x@30s": Typed("worker:3"),
+    "tfscale-console --simulate 64 --fault worker:3=40ms,input@10s": Typed("worker:3"),
     "tfscale-train run digits --strategy mirrored --replicas 2": Typed(
         "step 100: mean loss", keys=CTRL_C, status=INTERRUPTED, is_slow=True
     ),
@@ -66,6 +66,13 @@ ELSEWHERE = {
     "pip install .": "needs the package registry; ./scripts/environment installs the checkout before any test",
     "pip install '.[demo]'": "needs the package registry; ./scripts/environment installs the checkout before any test",
     "tfscale-console --once": "needs a run beside it: ways_in/test_newcomer.py",
+    "tfscale-console --slurm": "needs a job of Slurm: slurm/test_slurm.py",
+    "tfscale-console watch": "needs runs that come and go: watching/test_watch.py",
+    "tfscale-console compare base new --across program": "needs recorded runs: comparing/test_gate.py",
+    "tfscale-train compare --set batch=32,64 -- python train.py --batch {batch}": "comparing/test_compare.py",
+    "tfscale-train advise": "needs a run beside it: scaling/test_advice.py",
+    "tfscale-train batch -- python train.py --batch {batch}": "comparing/test_batch.py",
+    "tfscale-train scale -- python train.py": "scaling/test_scale.py",
 }
 
 

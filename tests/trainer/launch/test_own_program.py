@@ -24,7 +24,8 @@ def main(): ...
 """
 NAMES = (
     "tfscale-train takes a model from examples(seed), build_model(keras), loss(keras) and its numbers from BATCH, "
-    "LEARNING_RATE, METRICS, as literals; a whole script runs as it is: tfscale-agent -- python model.py"
+    "LEARNING_RATE, METRICS, as literals; a whole script runs as it is: tfscale-agent -- python model.py; "
+    "compare, batch and scale take it after --, too: -- python model.py"
 )
 
 

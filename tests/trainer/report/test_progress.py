@@ -18,7 +18,7 @@ from tfscale.trainer.probe.report.remote_logs import RemoteReader
 def progress(logs: Any) -> Progress:
     made = Progress()
     made.epoch_begun(2)
-    made.batch_ended(logs, SimpleNamespace())
+    made.batch_ended(0, logs, SimpleNamespace())
     return made
 
 
@@ -93,7 +93,7 @@ def test_at_the_end_of_python_what_was_known_is_told(request: pytest.FixtureRequ
 def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:
     made = progress({"loss": 0.5})
     assert made.read() == made.read() is not None
-    made.batch_ended({"loss": 0.25}, SimpleNamespace())
+    made.batch_ended(0, {"loss": 0.25}, SimpleNamespace())
     made.ended()
     told = made.read()
     assert told is not None
@@ -115,9 +115,25 @@ def test_the_model_of_a_fit_that_is_over_can_be_freed() -> None:
         pass
 
     made, model = progress({}), Model()
-    made.batch_ended({}, model)
+    made.batch_ended(0, {}, model)
     gone = weakref.ref(model)
     made.ended()
     made.read()
     del model
     assert gone() is None
+
+
+def test_a_loop_and_epochs_that_somebody_will_stop_have_no_length_until_they_are_over() -> None:
+    made = Progress()
+    made.loop_step_done(3, 10**9)
+    told = made.read()
+    assert told is not None
+    assert (told.epoch_step, told.epoch_steps, told.share_done, told.time_left) == (3, None, None, None)
+    made.epoch_begun(1, {"epochs": 10**7, "steps": 100})
+    made.batch_ended(4, {}, SimpleNamespace())
+    told = made.read()
+    assert told is not None
+    assert (told.epoch, told.epochs, told.epoch_step, told.epoch_steps, told.share_done) == (1, None, 5, 100, None)
+    made.ended()
+    told = made.read()
+    assert told is not None and (told.time_left, told.share_done) == (0.0, 1.0)

@@ -9,18 +9,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfscale.core.errors import TfscaleError
-from tfscale.core.settings.precedence import CommandLine
+from tfscale.core.settings.exit_status import ExitStatus
+from tfscale.core.settings.precedence import CommandLine, split_command
+from tfscale.core.version import version_line
+from tfscale.trainer.batch import batch_flags
+from tfscale.trainer.compare import compare_flags
 from tfscale.trainer.input.input_flag import ALL_PARTS
 from tfscale.trainer.launch.catalogue import FOLDERS, Entry, entries, not_installed
-from tfscale.trainer.launch.local_run import INTERRUPTED, run_locally, run_program_locally
+from tfscale.trainer.launch.local_cluster import BIN
+from tfscale.trainer.launch.local_run import run_locally, run_program_locally
 from tfscale.trainer.launch.module_checks import check_own, check_parts, own_settings
 from tfscale.trainer.launch.place import check_tasks, own_tasks, read_place
-from tfscale.trainer.launch.plan import LOOPS, flag, flags_of, keras_of, make_plan
+from tfscale.trainer.launch.plan import LOOPS, Plan, flag, flags_of, keras_of, make_plan
 from tfscale.trainer.launch.program_flags import place
 from tfscale.trainer.saving.output_places import check_outputs
+from tfscale.trainer.scale import scale_flags
 
 _EXAMPLES = """examples:
   tfscale-train run digits --strategy multi-worker --workers 2 --steps 200
+  tfscale-train compare --set batch=32,64 -- python train.py --batch {batch}
+  tfscale-train batch -- python train.py --batch {batch}
+  tfscale-train scale --sizes 1,2,4 --steps 300 -- python train.py
+  tfscale-train advise
   tfscale-train list"""
 _RUN_EXAMPLES = """examples:
   tfscale-train run digits --strategy mirrored --replicas 2
@@ -55,33 +65,104 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         print("tfscale-train: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
 
 
 def _main(words: Sequence[str]) -> int:
     if words[:1] == ["run"] and (own := _own_main(words[1:2])) is not None:
         return _run_own(own, words[2:])
-    chosen = _parser().parse_args(words)
+    if words[:1] == ["advise"]:
+        return _advise(words)
+    if words[:1] in (["compare"], ["batch"]):
+        return _measure(words)
+    if words[:1] == ["scale"]:
+        return _scale(words)
+    chosen = parser().parse_args(words)
     return _list() if chosen.command == "list" else _run(vars(chosen), words)
 
 
-def _parser() -> CommandLine:
-    parser = CommandLine(
+def _advise(words: Sequence[str]) -> int:
+    """Become `tfscale-console advise`, which has the diagnosis: no program imports another."""
+    console = BIN / "tfscale-console"
+    os.execv(console, [str(console), *words])
+
+
+def _measure(words: Sequence[str]) -> int:
+    """Run `compare` or `batch`, whose modules import NumPy."""
+    own, command = split_command(words)
+    flags, run_words = parser().parse_known_args(own)
+    if flags.command == "batch":
+        from tfscale.trainer.batch import batch_command
+
+        return batch_command.batch(flags, run_words, command, planned)
+    from tfscale.trainer.compare import compare_command
+
+    return compare_command.compare(flags, run_words, command, planned)
+
+
+def _scale(words: Sequence[str]) -> int:
+    own, command = split_command(words)
+    verb, rest = scale_flags.take_verb(own[1:])
+    flags, run_words = parser().parse_known_args(["scale", *rest])
+    from tfscale.trainer.scale import scale_command  # imports NumPy
+
+    return scale_command.scale(verb, flags, run_words, command, planned)
+
+
+def planned(words: Sequence[str]) -> Plan:
+    """Return the plan of a command line of `run`, checked as far as that is possible before a start.
+
+    Raises UsageError.
+    """
+    plan = make_plan(vars(parser().parse_args(words)))
+    check_parts(plan)
+    return plan
+
+
+def parser() -> CommandLine:
+    """Return the parser of the command line, with all commands and their flags."""
+    made = CommandLine(
         prog="tfscale-train",
         description="Train TensorFlow by every technique of scaling, and see what it does to the step.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made.add_argument("--version", action="version", version=version_line())
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     run = commands.add_parser(
         "run", help="train a program", description=_run_description(), epilog=_RUN_EXAMPLES, **shared
     )
     _add_run_flags(run)
+    compared = commands.add_parser(
+        "compare",
+        help="compare settings of a program or a script, run by run",
+        description=compare_flags.ABOUT,
+        epilog=compare_flags.EXAMPLES,
+        **shared,
+    )
+    compare_flags.add_flags(compared)
+    sized = commands.add_parser(
+        "batch",
+        help="find the batch of a program or a script, size by size",
+        description=batch_flags.ABOUT,
+        epilog=batch_flags.EXAMPLES,
+        **shared,
+    )
+    batch_flags.add_flags(sized)
+    scaled = commands.add_parser(
+        "scale",
+        help="measure with 1, 2, 4 ... workers",
+        description=scale_flags.ABOUT,
+        epilog=scale_flags.EXAMPLES,
+        **shared,
+    )
+    scale_flags.add_flags(scaled)
+    commands.add_parser("advise", help="say what would make a run faster, and how to try it", add_help=False)
     about = "List all programs, strategies and techniques there are."
     commands.add_parser("list", help="list what there is to run", description=about, epilog=_LIST_EXAMPLES, **shared)
-    return parser
+    return made
 
 
 def _run_description() -> str:

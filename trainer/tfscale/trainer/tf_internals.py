@@ -79,6 +79,15 @@ DTENSOR = Feature(
 )
 """DTensor's device, None until a program makes a mesh: it places every op of a graph, and knows none of ours."""
 
+FLOPS = Feature(
+    "floating-point operations of a step not counted",
+    """
+    tensorflow.python.framework.ops:get_stats_for_node_def(graph, node, statistic_type)
+    tensorflow.python.framework.ops:Graph._get_function(self, name)
+    tensorflow.python.util.deprecation:silence()
+    """,
+)
+
 OTHER_PROCESSES = Feature(
     "programs that connect to other processes of TensorFlow fail under an agent",
     """
@@ -597,6 +606,7 @@ TRACED_FUNCTIONS = Feature(
 # --- What the probe and the repairs use of these modules --------------------------------------------------------------
 
 ops = find("tensorflow.python.framework.ops")
+deprecation = find("tensorflow.python.util.deprecation")
 op_def_registry = find("tensorflow.python.framework.op_def_registry")
 context = find("tensorflow.python.eager.context")
 execute = find("tensorflow.python.eager.execute")

@@ -23,6 +23,7 @@ from tfscale.agent.cluster.operation import Operation
 from tfscale.agent.cluster.recovery_counts import RecoveryCounts
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.many_questions import first_to_answer
 from tfscale.core.cluster.recovery_policy import RecoveryPolicy
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -35,8 +36,6 @@ _PROOF = 3.0
 """Seconds for which tasks must live after their start before the command counts as done: a wrong import ends one at
 once."""
 _ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
-_AT_ONCE = 64
-"""Agents that are asked at once for the lowest that answers."""
 _MOST_NUMBERS = 3
 """Numbers that a stop takes in a row where another command was given the same."""
 _SUPERSEDED = "another command came"
@@ -65,8 +64,16 @@ class Unanswered(GangError):
     """A request that a task's agent does not answer."""
 
 
+class Unknown(GangError):
+    """A command of which nobody has told whether it has begun."""
+
+
 class Overtaken(GangError):
     """A request for a generation that the cluster has left."""
+
+
+class NotLed(Overtaken):
+    """A command that nobody has begun: whoever leads is away, or another agent does."""
 
 
 class TasksEnded(Overtaken):
@@ -153,13 +160,7 @@ class Placer(Protocol):
 
 async def lowest_living(members: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
     """Return the first of these tasks whose agent answers."""
-    for begin in range(0, len(tasks), _AT_ONCE):
-        wave = tasks[begin : begin + _AT_ONCE]
-        numbers = await asyncio.gather(*(members[task].generation() for task in wave))
-        living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
-        if (first := next(living, None)) is not None:
-            return first
-    return None
+    return await first_to_answer(lambda task: members[task].generation(), tasks)
 
 
 class Gang:
@@ -283,6 +284,10 @@ class Gang:
             intent = _intent(Verb.RESTART, tasks, generation, reason, placement)
             return await self._launch(intent, failed_in, counted=counted)
 
+    async def check_restart(self, tasks: tuple[Task, ...], generation: int) -> None:
+        """Raise GangError with all that hinders a restart of these tasks; change nothing."""
+        await self._check(Verb.RESTART, tasks, generation, is_start=True)
+
     async def learn(self, counts: RecoveryCounts) -> None:
         """Go on with counts of another agent where they are newer than the own. Raises JournalError."""
         await self._journal.count(lambda own: own.with_other(counts))
@@ -343,9 +348,9 @@ class Gang:
         await self._cancel("the agent ends")
 
     async def _leave_to_lower(self) -> None:
-        """Raise Overtaken where a lower agent is back: the check before may have waited just for it."""
+        """Raise NotLed where a lower agent is back: the check before may have waited just for it."""
         if (back := await lowest_living(self._members, self.lower)) is not None:
-            raise Overtaken(f"the agent of {back} is there, and leads: ask it")
+            raise NotLed(f"the agent of {back} is there, and leads: ask it")
 
     async def _written_down(self) -> None:
         """Wait for a command whose tasks run already, and whose end only has to be written down."""
@@ -392,6 +397,8 @@ class Gang:
     async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int, *, is_start: bool) -> dict[Task, str]:
         """Check all that the command needs before anything is stopped. Raises GangError with all that is missing.
 
+        It is NotLed where only agents are missing that lead in the place of this one.
+
         A stop on which a majority agrees needs no agent: return the tasks whose agents do not answer, with the words
         for it.
         """
@@ -401,8 +408,10 @@ class Gang:
             raise other[0]
         waits_for_none = verb is Verb.STOP and self.placer is not None
         silent = {task: str(each) for task, each in outcomes.items() if waits_for_none and isinstance(each, Unanswered)}
-        if missing := [str(each) for task, each in outcomes.items() if each is not None and task not in silent]:
-            raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
+        if missing := {task: each for task, each in outcomes.items() if each is not None and task not in silent}:
+            is_led = all(task in self.lower and isinstance(each, Unanswered) for task, each in missing.items())
+            kind = NotLed if is_led else GangError
+            raise kind(f"nothing was stopped, and the {verb} not begun: {'; '.join(map(str, missing.values()))}")
         if verb is Verb.START:
             await self._refuse_to_stop(tasks)
         return silent
@@ -587,12 +596,14 @@ class Gang:
     ) -> TaskStatus:
         intent = operation.intent
         try:
-            return await request(intent.generation, intent.why, lambda why: operation.unreachable(task, why))
+            status = await request(intent.generation, intent.why, lambda why: operation.unreachable(task, why))
         except TfscaleError as error:
             if isinstance(error, Overtaken) and not intent.starting:
                 raise  # its number may be taken: see `_stop_all`
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
+        operation.answered(task)
+        return status
 
 
 def _intent(verb: Verb, tasks: tuple[Task, ...], generation: int, reason: Reason, placement: str = "") -> Intent:

@@ -46,9 +46,8 @@ class Operation:
         """True for a command that an earlier agent of the task had begun."""
         self.complaint = ""
         """Words about the agent that does not answer; empty while all do."""
-        self.missing: Task | None = None
-        """Task whose agent was the first that did not answer, `overdue_since` that time on the loop's clock."""
-        self.overdue_since = 0.0
+        self._missing: dict[Task, float] = {}
+        """Time on the loop's clock since which the agent of a task does not answer, the first one first."""
         self.driver: asyncio.Task[None] | None = None
         self.is_settled = False
         """True once nothing is left to do but to write that down."""
@@ -72,10 +71,18 @@ class Operation:
     def unreachable(self, task: Task, why: str) -> None:
         """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
         self.complaint = f"{why}; the {self.intent.verb} goes on by itself when it answers"
-        if self.missing is None:
-            self.missing, self.overdue_since = task, asyncio.get_running_loop().time()
+        self._missing.setdefault(task, asyncio.get_running_loop().time())
         self.report(Stage.FAILED, [task], self.complaint)
         self.finish()
+
+    def answered(self, task: Task) -> None:
+        """Take in that a task's agent has done what it was asked for."""
+        self._missing.pop(task, None)
+
+    def first_missing(self) -> tuple[Task, float] | None:
+        """Return the task whose agent has not answered for longest, with the seconds; None where all do."""
+        now = asyncio.get_running_loop().time()
+        return next(((task, now - since) for task, since in self._missing.items()), None)
 
     def finish(self) -> None:
         """End the callers' streams."""

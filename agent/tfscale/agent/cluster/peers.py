@@ -12,7 +12,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.cluster.failure_report import FailureReport, Verdict
-from tfscale.agent.cluster.gang import GangError, Overtaken, Unanswered, Verb
+from tfscale.agent.cluster.gang import GangError, NotLed, Overtaken, Unanswered, Verb
 from tfscale.agent.network.greetings import Answer
 from tfscale.agent.on_demand.stack_requests import StackUnavailable
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
@@ -70,6 +70,8 @@ class Peer:
         self._to = wire.identity_message(self._identity)
         self.refusal = ""
         """Words with which the agent at the peer's address has refused the last question for its generation."""
+        self.told = 0
+        """Newest generation of which the agent has told."""
         self._patience = patience
         self._fault = ""
         """Words with which TLS has ended the last connection, empty where it has not."""
@@ -112,6 +114,7 @@ class Peer:
             self._log_refusal(error)
             return None
         self.refusal = self._fault = ""
+        self.told = answer.generation
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
@@ -137,16 +140,24 @@ class Peer:
             raise self._refused(error) from error
 
     async def carry(self, verb: Verb, order: agent_pb2.TasksRequest, giver: str) -> AsyncIterator[agent_pb2.Progress]:
-        """Give the peer's agent the command that `giver` gave to this one; yield its progress. Raises GangError."""
+        """Give the peer's agent the command that `giver` gave to this one; yield its progress. Raises GangError.
+
+        It is NotLed where the agent does not lead, and Unanswered where it falls silent before it has told of a begin.
+        """
         carried = agent_pb2.TasksRequest()
         carried.CopyFrom(order)
         carried.to.CopyFrom(self._to)
         carried.carried_for = giver
-        call = getattr(self._stub(), verb.capitalize())(carried)
+        call, is_begun = getattr(self._stub(), verb.capitalize())(carried), False
         try:
             async for progress in call:
                 yield progress
+                is_begun = True
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise NotLed(f"the agent of {self.task}: {error.details()}") from error
+            if error.code() in _UNANSWERED and not is_begun:
+                raise Unanswered(self._no_answer()) from error
             raise self._refused(error) from error
         finally:
             call.cancel()

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 
 from tfscale.agent import wire
+from tfscale.agent.certificates.certificate_watch import CertificateWatch
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.file_thread import FileThread
+from tfscale.agent.kubeflow.trainer_status import TrainerStatus
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand.stack_requests import StackDump, dump_stacks
@@ -27,11 +29,11 @@ from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.process.steady_clock import steady_time
 from tfscale.agent.recovery.absent_peer import AbsentPeer
 from tfscale.agent.recovery.task_recovery import TaskRecovery
-from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.shown_output import goes_together
 from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.agent.systemd.step_pace import StepPace
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
@@ -40,6 +42,7 @@ from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
+from tfscale.core.comparison.program_files import named_code
 from tfscale.core.records.task_status import TaskState, TaskStatus
 
 
@@ -65,6 +68,8 @@ class AgentParts:
     voting: Voting | None
     started: float
     """Unix time of the agent's start."""
+    files: tuple[str, ...]
+    """Files of code that the command names, as they were then."""
     token: str
     """Token that callers on loopback must bring; empty where everybody may give orders."""
     certificates: KeptCertificates | None
@@ -77,6 +82,9 @@ class AgentParts:
     supervisor: Supervisor
     take_stack: Callable[[], Awaitable[StackDump]]
     standstill: StandstillWatch
+    pace: StepPace
+    trainer_status: TrainerStatus | None
+    """None outside of Kubeflow's Trainer, and where another task leads."""
     examiner: Examiner
     local: LocalTask
     peers: Mapping[Task, Peer]
@@ -94,7 +102,7 @@ def build_parts(
     voting: Voting | None,
     listeners: Listeners,
 ) -> AgentParts:
-    """Build the parts of an agent; nothing is started, and no file but certificates is read. Raises TfscaleError."""
+    """Build the parts of an agent; nothing is started, and only certificates and code are read. Raises TfscaleError."""
     spec, task = settings.cluster, settings.task
     journal, reports = Journal(settings.files.journal), ProbeReports(task)
     sampler = Sampler(settings.working_folder, spec, task, process.gpus)
@@ -145,6 +153,7 @@ def build_parts(
         seat=seat,
         voting=voting,
         started=time.time(),
+        files=named_code(supervisor.command, settings.working_folder / (spec.program.directory or "")),
         token="" if settings.insecure_loopback else secrets.token_urlsafe(),
         certificates=opener.certificates,
         certificate_watch=CertificateWatch(opener.certificates),
@@ -156,6 +165,8 @@ def build_parts(
         supervisor=supervisor,
         take_stack=take_stack,
         standstill=StandstillWatch(take_stack),
+        pace=StepPace(),
+        trainer_status=TrainerStatus.of(os.environ) if settings.leads else None,
         examiner=examiner,
         local=local,
         peers=peers,
@@ -178,7 +189,9 @@ def task_spec(settings: AgentSettings) -> TaskSpec:
         shown=files.shown if settings.show_output else None,
         shown_errors=files.shown_errors if settings.show_output and not goes_together() else None,
         address="" if settings.cluster.is_alone else str(settings.cluster.tasks[settings.task]),
-        # A terminal's lines come to the group in its foreground, which the task is not.
-        reads_stdin=settings.cluster.is_alone and settings.exit_with_task and not os.isatty(0),
+        # A terminal's lines come to the group in its foreground, which the task is not; no other agent has this stdin.
+        reads_stdin=settings.exit_with_task
+        and (settings.cluster.is_alone or settings.ends_with_agent)
+        and not os.isatty(0),
         **{name: getattr(settings, name) for name in named},
     )

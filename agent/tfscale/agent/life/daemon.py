@@ -8,8 +8,10 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfscale.agent import wire
 from tfscale.agent.cluster.present_lead import PresentLead
@@ -19,7 +21,7 @@ from tfscale.agent.life.departure import Departure
 from tfscale.agent.life.first_start import FirstStart
 from tfscale.agent.life.jobs import Jobs
 from tfscale.agent.life.own_process import OwnProcess
-from tfscale.agent.life.self_description import description, local_agent
+from tfscale.agent.life.self_description import description, local_agent, summary
 from tfscale.agent.on_demand.stack_requests import is_of_task
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.seat_peer import SeatPeer
@@ -37,8 +39,11 @@ from tfscale.core.log_clues import UNMEASURED
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.milestone import Milestone
 from tfscale.core.records.probe_status import ProbeStatus
-from tfscale.core.records.task_status import TaskStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
+
+if TYPE_CHECKING:
+    from tfscale.agent.metrics.agent_page import TaskRecord
 
 _logger = logging.getLogger(__name__)
 _RARELY = 3
@@ -79,6 +84,8 @@ class Daemon:
         """Number of the next frame."""
         self._steps = 0
         """Steps that the task had reported at the last sample."""
+        self._shown: TaskRecord | None = None
+        """Place of the task on the page for Prometheus, None without such a page."""
         self._logged_failures: set[tuple[str, type]] = set()
         """(operation, exception type) pairs that are in the log already."""
 
@@ -99,6 +106,10 @@ class Daemon:
         """Give a signal to the task."""
         self._departure.pass_on(number)
 
+    def summary(self) -> str:
+        """Return what the task does, in words for a service manager."""
+        return summary(self._parts)
+
     def is_task_stopped(self) -> bool:
         """Return whether a signal has stopped the task."""
         return (pid := self._parts.supervisor.pid) is not None and is_stopped(pid)
@@ -108,7 +119,8 @@ class Daemon:
 
         Raises TfscaleError if the agent cannot start, NotBegun where another agent of the process cannot.
         """
-        with self._parts.process.living(self):
+        page = self._parts.process.page
+        with self._parts.process.living(self), page.shown(self._settings) if page else nullcontext() as self._shown:
             return await self._run()
 
     async def _run(self) -> int:
@@ -168,6 +180,7 @@ class Daemon:
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
             self._call_safely("recovery", self._parts.recovery.look)
+            self._call_safely("status of the TrainJob", self._tell_trainer)
             self._departure.leave_unwatched()
 
     def _report_socket(self) -> str:
@@ -205,12 +218,26 @@ class Daemon:
         parts = self._parts
         parts.standstill.look(parts.reports.collective)
         goes_on, self._steps = parts.reports.steps > self._steps, parts.reports.steps
+        parts.pace.look(parts.reports.steps)
         parts.sampler.sample(parts.supervisor.pid, parts.greetings.heard, parts.standstill.place, goes_on=goes_on)
         self._look_for_probe()
 
     def _look_for_probe(self) -> None:
         if self._parts.reports.probe is None:
             self._parts.absent_probe.look(self._parts.supervisor.pid, self._parts.supervisor.status)
+
+    def _tell_trainer(self) -> None:
+        parts = self._parts
+        if parts.trainer_status is not None and parts.supervisor.status.state is TaskState.RUNNING:
+            parts.trainer_status.look(parts.reports.training)
+
+    async def _tell_trainer_of_end(self) -> None:
+        """Tell Kubeflow's Trainer how the task has ended, unless it goes on."""
+        parts = self._parts
+        if parts.trainer_status is None or self.moves or (end := parts.supervisor.status.exit) is None:
+            return
+        is_done = end.code == 0 and not end.requested
+        await asyncio.to_thread(parts.trainer_status.finish, parts.reports.training, is_done=is_done)
 
     async def _drain(self) -> None:
         self._jobs.cancel()
@@ -223,12 +250,14 @@ class Daemon:
     async def _shutdown(self) -> None:
         parts = self._parts
         self._publish()
+        await self._tell_trainer_of_end()
         parts.feed.close(self._departure.farewell)
         parts.sampler.stop()
         parts.greetings.stop()
         parts.certificate_watch.stop()
         await asyncio.gather(*(peer.close() for peer in parts.peers.values()))
         await self._stop_servers()
+        parts.feed.forget()
         _logger.info("goes on where tasks are placed now" if self.moves else "ended")
 
     async def _stop_servers(self) -> None:
@@ -246,7 +275,9 @@ class Daemon:
             acting=parts.recovery.acting,
             stragglers=parts.recovery.stragglers if leads else None,
             take_stack=parts.take_stack,
-            profile=lambda seconds: parts.reports.profiler.profile(seconds, self._settings.files.profiles),
+            profile=lambda seconds, fetch: parts.reports.profiler.profile(
+                seconds, self._settings.files.profiles, fetch=fetch
+            ),
             examiner=parts.examiner,
             orders=carried_orders(parts),
             seat=parts.seat,
@@ -281,7 +312,10 @@ class Daemon:
             coordinator=parts.reports.coordinator,
         )
         self._sequence += 1
-        parts.feed.publish(wire.encode_frame(frame, parts.reports.take_steps()), Milestone.of(frame))
+        steps = parts.reports.take_steps()
+        parts.feed.publish(wire.encode_frame(frame, steps), Milestone.of(frame))
+        if self._shown is not None:
+            self._shown.publish(frame, steps)
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, with the agent's own troubles in its message for the console."""

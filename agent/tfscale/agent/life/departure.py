@@ -46,10 +46,12 @@ class Departure:
             parts.seat.leave = self._follow_placement
 
     def leave(self) -> None:
-        """End the task and the agent; the second call kills the task."""
+        """End the task and the agent; the second call kills the task, unless its launcher will: Slurm asks twice."""
         self.moves = False
         if self._hands_over:
             _logger.info("asked to end, and is leaving already: its task goes on")
+        elif self.asked.is_set() and self._settings.ends_with_agent:
+            _logger.info("asked to end again: the task has its time, and then its launcher's")
         elif self.asked.is_set():
             _logger.warning("asked to end again: the task is killed")
             self._parts.supervisor.kill()
@@ -196,6 +198,8 @@ class Departure:
     def _why_not_handed_over(self) -> str | None:
         if self._settings.ends_container:
             return "its container would end with it, and the task too; give the container another process 1"
+        if self._settings.ends_with_agent:
+            return "with --ends-with-agent its task would end with it"
         if self._settings.exit_with_task:
             return "with --exit-with-task its end stands for the task's; start agents that are to leave without it"
         return None

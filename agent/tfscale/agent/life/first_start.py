@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from tfscale.agent.cluster.gang import Verb
 from tfscale.agent.life.agent_parts import AgentParts
@@ -15,6 +16,7 @@ from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.cluster.placement.placement import placed_in
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.task_status import Reason, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
@@ -73,15 +75,16 @@ class FirstStart:
         while True:
             try:
                 newest = await mover.learn(self._parts.supervisor.tell_waiting)
-                if self._departure.moves:
-                    return
-                await self._start_after(newest, mover)
-                return
+                return await self._start_unless_moved(newest, mover)
             except TfscaleError as error:  # another agent gave a command, no majority answers any more, a full disk
                 if str(error) != refusal:
                     _logger.warning("the start is tried again: %s", error)
                 refusal = str(error)
             await asyncio.sleep(_AGAIN)
+
+    async def _start_unless_moved(self, newest: AgreedCommand | None, mover: Mover) -> None:
+        if not self._departure.moves:
+            await self._start_after(newest, mover)
 
     async def _start_after(self, newest: AgreedCommand | None, mover: Mover) -> None:
         """Start the task as the newest command of all wants it, None before the first."""
@@ -91,15 +94,32 @@ class FirstStart:
             await self._parts.local.join(placed, self._settings.start_reason or Reason("placed anew"))
         elif not self._settings.leads:
             await self._lead_has_begun(ended)
-            await self._join(0 if newest is None else newest.generation)
+            await self._join_agreed(newest, mover)
         elif ended and not entry.drained:  # its disk was lost, or it was to start after a move
             await self._parts.journal.update(generation=ended, ended_by=Verb.STOP)
             self._tell_ended(ended)
             self._departure.on_over(has_failed=False)
         else:
-            left_out = await self._parts.gang.begin()
-            if newest is not None and self._settings.cluster.recovery is not None:  # a run goes on
-                mover.expect(left_out)
+            self._go_on_without(newest, mover, await self._parts.gang.begin())
+
+    async def _join_agreed(self, newest: AgreedCommand | None, mover: Mover) -> None:
+        """Start the task in the generation of the lead's agent; look anew where another command has come meanwhile.
+
+        The lead may have named the generation of a command that leaves this task elsewhere.
+        """
+        told = await self._ask_lead()
+        now = await mover.learn(self._parts.supervisor.tell_waiting)
+        if now != newest:
+            await self._start_unless_moved(now, mover)
+            return
+        await self._join(told, 0 if newest is None else newest.generation)
+        if told is None:
+            self._go_on_without(newest, mover, [self._settings.cluster.lead])
+
+    def _go_on_without(self, newest: AgreedCommand | None, mover: Mover, absent: Iterable[Task]) -> None:
+        """Have the gang go on without these tasks' agents where they stay away in the midst of a run."""
+        if newest is not None and self._settings.cluster.recovery is not None:
+            mover.expect(absent)
 
     async def _lead_has_begun(self, ended: int) -> None:
         """Wait while the lead's agent answers that its own task waits for a majority: it starts this task, too.
@@ -148,20 +168,24 @@ class FirstStart:
         started = entry.intent is not None and entry.intent.starting
         return started and status.state is TaskState.PENDING and not entry.drained
 
-    async def _join(self, agreed: int = 0) -> None:
-        """Start the task in the generation of the lead's agent, else in the newest known here or `agreed` on."""
-        spec = self._settings.cluster
-        peer = self._parts.peers[spec.lead]
-        generation = await peer.generation(_LEAD_PATIENCE, wait=True)
-        if generation is None:
+    async def _ask_lead(self) -> int | None:
+        """Return the generation of the lead's agent, None where it does not tell one in time."""
+        return await self._parts.peers[self._settings.cluster.lead].generation(_LEAD_PATIENCE, wait=True)
+
+    async def _join(self, told: int | None, agreed: int = 0) -> None:
+        """Start the task in the generation that the lead's agent told, else in the newest known here or `agreed` on."""
+        if (generation := told) is None:
+            lead, agents = self._settings.cluster.lead, self._settings.cluster.agents
             generation = max(1, agreed, self._parts.journal.entry.generation)
-            where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
-            why = "refuses" if peer.refusal else "does not answer"
-            _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
+            why = "refuses" if self._parts.peers[lead].refusal else "does not answer"
+            _logger.warning(
+                "the agent of %s at %s %s: the task starts in its own generation %d",
+                lead, agents[lead], why, generation,
+            )  # fmt: skip
         await self._parts.local.join(max(1, generation), Reason("started with its agent"))
 
     async def _join_once(self) -> None:
         try:
-            await self._join()
+            await self._join(await self._ask_lead())
         except TfscaleError as error:
             _logger.error("%s", error)

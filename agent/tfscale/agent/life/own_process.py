@@ -9,16 +9,22 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL, HAND_OVER, PASSED, STOPPING
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.host_sample import GpuSample
 
+if TYPE_CHECKING:
+    from tfscale.agent.metrics.agent_page import AgentPage
+
 _STOP_LOOKS, _STOP_POLL = 100, 0.01
 """Looks, and seconds between them, whether a task stops at ctrl-Z. One that still runs has a handler for it, and the
 agent goes on, too."""
+
+_MOST_TOLD = 6
+"""Tasks of which a service manager is told."""
 
 
 class Life(Protocol):
@@ -36,6 +42,9 @@ class Life(Protocol):
     def is_task_stopped(self) -> bool:
         """Return whether a signal has stopped the agent's task."""
 
+    def summary(self) -> str:
+        """Return what the agent or its task does, in words for a service manager."""
+
 
 class NotBegun(TfscaleError):
     """A cancelled begin of one agent, because another agent of the process cannot begin."""
@@ -49,7 +58,10 @@ class OwnProcess:
         agents: int = 1,
         *,
         make_collector: Callable[[], GpuCollector] = GpuCollector,
+        page: AgentPage | None = None,
     ) -> None:
+        self.page = page
+        """Page for Prometheus of all agents of the process, None without one."""
         self._missing = agents
         """Agents that are not ready yet."""
         self._decided = asyncio.Event()
@@ -67,6 +79,17 @@ class OwnProcess:
     def is_asked_to_end(self) -> bool:
         """Return whether a signal has asked the process to end, also one that came when no agent lived."""
         return self._is_asked_to_end
+
+    async def begins(self) -> bool:
+        """Wait until all agents are ready, and return True; False where one cannot be."""
+        await self._decided.wait()
+        return self._may_begin
+
+    def summary(self) -> str:
+        """Return what the agents and their tasks do, in words for a service manager."""
+        words = [life.summary() for life in self._lives]
+        more = len(words) - _MOST_TOLD
+        return "; ".join(words[:_MOST_TOLD]) + (f"; and {more} others" if more > 0 else "")
 
     @contextlib.contextmanager
     def living(self, life: Life) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable
 
@@ -68,7 +67,6 @@ def spare_name(settings: AgentSettings) -> str:
 async def _lived(life: Life, begun: Callable[[Life], None]) -> int:
     """Run a daemon, and return its exit status."""
     begun(life)
-    gc.collect()  # the daemon before is a cycle, which holds open files until then
     return await life.run()
 
 

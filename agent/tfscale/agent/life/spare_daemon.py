@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 
 import grpc.aio
+from tfscale.agent.certificates.certificate_watch import CertificateWatch
 from tfscale.agent.life.own_process import OwnProcess
 from tfscale.agent.life.self_description import local_agent
 from tfscale.agent.placement.seat import Seat
 from tfscale.agent.placement.voting import Voting
 from tfscale.agent.process.passed_signals import ENDS_OF_TERMINAL
 from tfscale.agent.serving.agent_server import AgentServer
-from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.consensus_service import serve_votes
 from tfscale.agent.serving.placement_service import PlacementService, serve_placements
 from tfscale.agent.settings import AgentSettings
@@ -86,6 +86,10 @@ class SpareDaemon:
         """End the agent where the signal asks for that: it has no task."""
         if number in ENDS_OF_TERMINAL:
             self.leave()
+
+    def summary(self) -> str:
+        """Return what the agent does, in words for a service manager."""
+        return f"the spare at {self._settings.listen} waits for a task"
 
     def is_task_stopped(self) -> bool:
         """Return False: there is no task."""

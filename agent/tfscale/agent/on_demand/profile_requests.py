@@ -32,6 +32,12 @@ class ProfileTimeout(ProfileUnavailable):
     """A profile that was requested from the process, without an answer in time."""
 
 
+_PIECE = 1 << 20
+"""Bytes of a profile that are sent at once: gRPC takes messages of up to 4 MiB."""
+Content = bytes
+"""Type of a content: a field named `bytes` hides its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileProgress:
     """Stage that a profile has reached at `at` (Unix seconds). `folder` is TensorBoard's --logdir."""
@@ -41,6 +47,8 @@ class ProfileProgress:
     folder: str
     file: str = ""
     bytes: int = 0
+    content: Content = b""
+    """Next piece of the file."""
 
 
 class Profiler:
@@ -72,8 +80,10 @@ class Profiler:
             self._is_busy = report.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
             self._reports.put_nowait(report)
 
-    async def profile(self, seconds: float, folder: Path) -> AsyncGenerator[ProfileProgress, None]:
-        """Profile the process and yield each stage; the process goes on without the caller.
+    async def profile(
+        self, seconds: float, folder: Path, *, fetch: bool = False
+    ) -> AsyncGenerator[ProfileProgress, None]:
+        """Profile the process and yield each stage, and with `fetch` the file; the process goes on without the caller.
 
         Raises UsageError and ProfileUnavailable.
         """
@@ -94,6 +104,27 @@ class Profiler:
             stage = report.stage
             patience = seconds + _BEGIN_TIMEOUT if stage is ProfileStage.CAPTURING else _WRITE_TIMEOUT
             yield await self._progress(report, folder)
+        begin = 0
+        while fetch and (content := await self._read(report.file, folder, begin)):
+            begin += len(content)
+            yield ProfileProgress(ProfileStage.WRITTEN, time.time(), str(folder), content=content)
+
+    async def _read(self, file: str, folder: Path, begin: int) -> bytes:
+        """Return a piece of a profile. Raises ProfileUnavailable."""
+
+        def piece() -> bytes:
+            path = Path(file).resolve()
+            if not path.is_relative_to(folder.resolve()):
+                # The agent may read what the operator may not, and the process says what it likes.
+                raise ProfileUnavailable(f"{file}: is not below {folder}, and so not sent")
+            with path.open("rb") as profile:
+                profile.seek(begin)
+                return profile.read(_PIECE)
+
+        try:
+            return await self._files.call(piece)
+        except (OSError, DiskHangs) as error:
+            raise ProfileUnavailable(f"{file}: {_reason(error)}") from None
 
     async def _progress(self, report: ProfileReport, folder: Path) -> ProfileProgress:
         if report.stage is not ProfileStage.WRITTEN:
@@ -101,9 +132,13 @@ class Profiler:
         try:
             size = await self._files.call(lambda: Path(report.file).stat().st_size)
         except (OSError, DiskHangs) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise ProfileUnavailable(f"{report.file}: the process says that it wrote this: {why}") from None
+            why = f"the process says that it wrote this: {_reason(error)}"
+            raise ProfileUnavailable(f"{report.file}: {why}") from None
         return ProfileProgress(report.stage, time.time(), str(folder), report.file, size)
+
+
+def _reason(error: OSError | DiskHangs) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 async def _next_report(reports: asyncio.Queue[ProfileReport], patience: float) -> ProfileReport:

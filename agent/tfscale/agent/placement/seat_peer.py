@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.placement.seat import SeatReport
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.many_questions import ask_each
 from tfscale.core.cluster.placement.file_digests import NO_PLACEMENTS
 from tfscale.core.cluster.placement.placement import Placement, PlacementError, parse_placement
 from tfscale.core.cluster.security import ChannelOpener
@@ -27,8 +27,6 @@ _TRIAL = 12.0
 """Seconds for an agent to try whether it could start a task: it waits 5 s for each of two disks."""
 _WAVE, _ENOUGH, _MOST_ASKED = 8, 4, 64
 """Limits of the questions at an agent's start: agents asked in parallel, answers that suffice, agents asked in all."""
-_AT_ONCE = 64
-"""Agents that are asked at once."""
 
 
 class SeatPeer:
@@ -64,15 +62,9 @@ class SeatPeer:
 async def ask_all(
     seats: Mapping[Address, SeatPeer], which: Iterable[Address], *, tries: bool = False
 ) -> dict[Address, SeatReport]:
-    """Return the reports of those seats that answer, all asked at once; `tries` as in `SeatPeer.ask`."""
-    room = asyncio.Semaphore(_AT_ONCE)
+    """Return the reports of those seats that answer; `tries` as in `SeatPeer.ask`."""
     asked = tuple(which)
-
-    async def ask(seat: Address) -> SeatReport | None:
-        async with room:
-            return await seats[seat].ask(tries=tries)
-
-    answers = await asyncio.gather(*map(ask, asked))
+    answers = await ask_each(lambda seat: seats[seat].ask(tries=tries), asked)
     return {seat: answer for seat, answer in zip(asked, answers, strict=True) if answer is not None}
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.many_questions import ask_each
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.preflight.examination import MOST_TASKS, Contact, Transfer
@@ -27,15 +28,12 @@ async def reach(spec: ClusterSpec, tasks: Sequence[Task]) -> tuple[Contact, ...]
         raise UsageError(f"the cluster has no {', '.join(strangers[:4])}")
     if len(tasks) > MOST_TASKS:
         raise UsageError(f"{len(tasks)} tasks: at most {MOST_TASKS} at a time")
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def attempt(task: Task, is_agent: bool, address: Address) -> Contact:
-        async with limit:
-            return Contact(str(task), is_agent, str(address), await _why_not_reached(address))
-
-    attempts = [attempt(task, False, spec.tasks[task]) for task in tasks]
-    attempts += [attempt(task, True, spec.agents[task]) for task in tasks]
-    return tuple(await asyncio.gather(*attempts))
+    asked = [(task, False, spec.tasks[task]) for task in tasks] + [(task, True, spec.agents[task]) for task in tasks]
+    troubles = await ask_each(lambda each: _why_not_reached(each[2]), asked, _AT_ONCE)
+    return tuple(
+        Contact(str(task), is_agent, str(address), trouble)
+        for (task, is_agent, address), trouble in zip(asked, troubles, strict=True)
+    )
 
 
 async def _why_not_reached(address: Address) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
-_PACKAGES = re.compile(r"/(site|dist)-packages/|/tfscale/(trainer|core|agent)/|^<")
-_STANDARD = re.compile(r"/lib/python3[^/]*/(?!site-packages|dist-packages)")
+from tfscale.core.failure.stacks import StackFrame, frames_of
+
 _CALLERS = {
     "its input": re.compile(r"from_generator_op|/data/ops/|py_dataset_adapter|generator_data_adapter"),
     "Python that its graph calls": re.compile(r"script_ops"),
@@ -18,27 +15,12 @@ _CALLERS = {
 whether it is in the input or in the step."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    file: str
-    line: str
-    function: str
-
-    @property
-    def is_programs(self) -> bool:
-        return not _PACKAGES.search(self.file) and not _STANDARD.search(self.file)
-
-    @property
-    def place(self) -> str:
-        return f"{Path(self.file).name}, line {self.line} ({self.function})"
-
-
 def standing_place(stacks: str) -> str:
     """Return a clause with the line at which the program stands, from the stacks, the main thread's first.
 
     Empty where no thread is in the program's own code.
     """
-    main, *others = [_frames(block) for block in stacks.split("\n\n")] or [[]]
+    main, *others = [frames_of(block) for block in stacks.split("\n\n")] or [[]]
     if (frame := _innermost(main)) is not None:
         return f"its program stands at {frame.place}"
     for frames in others:
@@ -49,11 +31,7 @@ def standing_place(stacks: str) -> str:
     return "" if called is None else f"its program waits in TensorFlow, called at {called.place}"
 
 
-def _frames(block: str) -> list[_Frame]:
-    return [_Frame(match["file"], match["line"], match["function"]) for match in _FRAME.finditer(block)]
-
-
-def _innermost(frames: Sequence[_Frame]) -> _Frame | None:
+def _innermost(frames: Sequence[StackFrame]) -> StackFrame | None:
     """Return the newest frame outside the standard library, if it is the program's."""
-    own = next((frame for frame in frames if not _STANDARD.search(frame.file)), None)
+    own = next((frame for frame in frames if not frame.is_standard), None)
     return own if own is not None and own.is_programs else None

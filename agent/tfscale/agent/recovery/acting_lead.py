@@ -29,6 +29,7 @@ from tfscale.agent.recovery.incident import Incident
 from tfscale.agent.recovery.restart_rule import why_left
 from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.many_questions import ask_each
 from tfscale.core.cluster.recovery_policy import OnHang, RecoveryPolicy, RestartPolicy, time_text
 from tfscale.core.cluster.restart import keeps_training, plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -48,8 +49,6 @@ _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _OVER = Verdict()
 """Decision made elsewhere: the tasks run, a command has come, or a lower agent answers."""
-_AT_ONCE = 64
-"""Agents that are asked at once."""
 
 
 class NotActing(GangError):
@@ -80,7 +79,7 @@ class ActingLead:
         self._spec, self._policy, self._task = spec, policy, task
         self._members, self._gang, self._journal = members, gang, journal
         self._strategy, self._reached, self._stacks, self._pauses = strategy, reached, stacks, pauses
-        self._replacement = HostReplacement(spec, policy, gang, mover)
+        self._replacement = HostReplacement(spec, policy, members, gang, mover)
         tasks = list(spec.tasks)
         self._lower = tasks[: tasks.index(task)]
         self._alone_until = 0.0
@@ -88,7 +87,6 @@ class ActingLead:
         self._incidents: list[Incident] = []
         self._unfounded: set[tuple[Task, tuple[int, int]]] = set()
         """Reports of tasks that ran, by task and start, of which the log tells."""
-        self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def hear(self, report: FailureReport) -> Verdict:
         """Take in a report and return the verdict so far. Raises NotActing, and UsageError for an unknown task."""
@@ -117,12 +115,10 @@ class ActingLead:
         Whoever gave the command: its other tasks have been stopped, or wait. The acting lead may be another agent.
         """
         operation = self._gang.start_under_way
-        if operation is None or operation.missing is None:
+        missing = None if operation is None else operation.first_missing()
+        if operation is None or missing is None or missing[1] < self._policy.replace_after:
             return None
-        waited = asyncio.get_running_loop().time() - operation.overdue_since
-        if waited < self._policy.replace_after:
-            return None
-        return unstarted_report(operation.missing, operation.intent.generation, waited)
+        return unstarted_report(missing[0], operation.intent.generation, missing[1])
 
     def is_deciding(self, tasks: Collection[Task]) -> bool:
         """Return whether a failure among these tasks is being decided about."""
@@ -213,8 +209,7 @@ class ActingLead:
                 if (verdict := await self._decided(incident, budget)) is not None:
                     break
             try:
-                moved = await self._moved(incident, cordoned, budget.name)
-                operation = moved or await self._command(incident, budget)
+                operation = await self._begin(incident, budget, cordoned)
             except TasksEnded as error:
                 return Verdict(f"not restarted: {error}", is_final=True)
             except TfscaleError as error:
@@ -326,11 +321,7 @@ class ActingLead:
                     )  # fmt: skip
 
     async def _statuses(self, tasks: Sequence[Task]) -> list[TaskStatus | None]:
-        async def status(task: Task) -> TaskStatus | None:
-            async with self._asking:
-                return await self._members[task].status()
-
-        return await asyncio.gather(*map(status, tasks))
+        return await ask_each(lambda task: self._members[task].status(), tasks)
 
     async def _why_left(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
         """Return the final verdict where the tasks are not restarted, None where they are."""
@@ -379,10 +370,19 @@ class ActingLead:
             _logger.warning("%s", words)
         incident.words = words
 
+    async def _begin(self, incident: Incident, budget: RestartBudget, cordoned: dict[str, str]) -> Operation:
+        """Begin the restart; add to `cordoned` what it learns of hosts that are back."""
+        if (moved := await self._moved(incident, cordoned, budget.name)) is not None:
+            return moved
+        cordoned |= await self._replacement.count_lost(incident)
+        return await self._moved(incident, cordoned, budget.name) or await self._command(incident, budget)
+
     async def _command(self, incident: Incident, budget: RestartBudget) -> Operation:
-        reason = Reason(f"{self._reason(incident)}, {budget.which(self._policy)}")
+        share = self._replacement.share(incident)
+        reason = Reason(f"{self._reason(incident)}, {share or budget.which(self._policy)}")
+        counted = None if share else restart_of(budget)
         operation = await self._gang.command(
-            Verb.RESTART, incident.reports, reason, None, incident.generation, counted=restart_of(budget)
+            Verb.RESTART, incident.reports, reason, None, incident.generation, counted=counted
         )
         self._launched(incident, operation)
         return operation

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -13,8 +11,10 @@ from typing import Protocol
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.stack_requests import StackDump, StackUnavailable
 from tfscale.agent.private_file import open_private
+from tfscale.core.cluster.many_questions import ask_each
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
+from tfscale.core.failure.stacks import equal_stacks
 from tfscale.core.text import moment, plural
 
 _AT_ONCE = 32
@@ -23,7 +23,6 @@ _MOST_TEXT = 64 << 10
 """Characters of one task's stacks that are kept."""
 _MOST_FILES = 8
 """Newest files that are kept."""
-_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
 
 class Stacked(Protocol):
@@ -56,8 +55,7 @@ class HangStacks:
 
     async def write(self, event: str) -> Path:
         """Ask all tasks for their stacks, write them down below the event, and return where. Raises HangFileError."""
-        gate = asyncio.Semaphore(_AT_ONCE)
-        stacks = await asyncio.gather(*(_stacks_of(each, gate) for each in self._tasks.values()))
+        stacks = await ask_each(_stacks_of, self._tasks.values(), _AT_ONCE)
         at = time.time()
         text = f"{moment(at)}  {event}\n\n{grouped(dict(zip(self._tasks, stacks, strict=True)))}\n"
         path = self._folder / f"hang-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}.stacks"
@@ -74,20 +72,18 @@ class HangStacks:
             old.unlink(missing_ok=True)
 
 
-async def _stacks_of(task: Stacked, gate: asyncio.Semaphore) -> str:
+async def _stacks_of(task: Stacked) -> str:
     """Return the stacks of a task, or why there are none."""
-    async with gate:
-        try:
-            return (await task.stacks())[:_MOST_TEXT]
-        except StackUnavailable as error:
-            return f"no stack: {error}"
+    try:
+        return (await task.stacks())[:_MOST_TEXT]
+    except StackUnavailable as error:
+        return f"no stack: {error}"
 
 
 def grouped(stacks: Mapping[Task, str]) -> str:
     """Return each stack with its tasks, the most frequent first; stacks that differ only in addresses are equal."""
-    groups: dict[str, list[Task]] = {}
-    for task, text in stacks.items():
-        groups.setdefault(_ADDRESS.sub("0x", text.strip()), []).append(task)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    headed = (f"===== {plural(len(tasks), 'task')}: {', '.join(map(str, tasks))}\n{text}" for text, tasks in ordered)
+    headed = (
+        f"===== {plural(len(tasks), 'task')}: {', '.join(map(str, tasks))}\n{text}"
+        for text, tasks in equal_stacks(stacks)
+    )
     return "\n\n".join(headed)

@@ -42,6 +42,12 @@ class Incident:
     """Reason for which the tasks could not be placed anew."""
     blamed: set[str] = field(default_factory=set)
     """Hosts of which a failure was counted for it."""
+    absent: set[str] = field(default_factory=set)
+    """Hosts whose agents did not answer when it was decided about."""
+    lost: set[str] = field(default_factory=set)
+    """Hosts that ended with their tasks, which is why the others failed."""
+    cordon_tried: set[str] = field(default_factory=set)
+    """Hosts without which it was tried to place the tasks because they failed too often."""
     words: str = ""
     due: float | None = None
     """Time of its restart on the loop's clock."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -12,9 +13,11 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
+from tfscale.agent.network.relayed_connections import RelayedConnections
 from tfscale.agent.serving.audit_log import AuditLog
 from tfscale.agent.serving.callers import Callers
 from tfscale.agent.serving.gatekeeper import SERVICES, Gatekeeper
+from tfscale.agent.serving.relay_service import serve_relay
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address
@@ -29,6 +32,10 @@ _HELP = "give another address with --listen, or in [agents] of the cluster file"
 
 class ServerError(TfscaleError):
     """An address that cannot be served."""
+
+
+class PortTaken(ServerError):
+    """A port that another server has."""
 
 
 class Served(Protocol):
@@ -60,6 +67,7 @@ class AgentServer:
         gatekeeper = Gatekeeper(service.identity, Callers(settings, token), self._audit)
         self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[gatekeeper])
         service.add_to(self._server)
+        serve_relay(self._server, RelayedConnections(settings.cluster))
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (
@@ -76,7 +84,7 @@ class AgentServer:
             else:
                 self._server.add_secure_port(address, certificates.server_credentials())
         except RuntimeError as error:
-            raise ServerError(f"cannot listen on {address} ({error}): {_HELP}") from None
+            raise PortTaken(f"cannot listen on {address} ({error}): {_HELP}") from None
 
     async def start(self) -> None:
         for name in self._names:
@@ -92,11 +100,12 @@ class AgentServer:
 def _try_port(address: Address) -> None:
     """Open and close the port once, because gRPC reports the cause of a failure only in its own log.
 
-    Raises ServerError.
+    Raises ServerError, PortTaken where that is the cause.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         socket.create_server(place[:2], family=family).close()
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise ServerError(f"cannot listen on {address} ({why}): {_HELP}") from None
+        kind = PortTaken if error.errno == errno.EADDRINUSE else ServerError
+        raise kind(f"cannot listen on {address} ({why}): {_HELP}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -20,6 +20,7 @@ from tfscale.agent.serving.callers import ORDERED_BY, Caller, Callers
 from tfscale.agent.serving.consensus_service import CONSENSUS_NAME
 from tfscale.agent.serving.placement_service import PLACEMENT_NAME
 from tfscale.agent.serving.preflight_service import PREFLIGHT_NAME
+from tfscale.agent.serving.relay_service import RELAY_NAME
 from tfscale.agent.serving.service import SERVICE_NAME
 from tfscale.agent.serving.status_codes import Stranger, status_code
 from tfscale.core.access.call_rights import CALLS, UNKNOWN, least_role
@@ -32,8 +33,10 @@ from tfscale.core.wire.fields import WireError
 _logger = logging.getLogger(__name__)
 _MOST_REFUSED = 100
 """Refused callers and strangers that are logged as a warning, once each: a console asks again every second."""
-SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME, CONSENSUS_NAME)
+SERVICES = (SERVICE_NAME, PREFLIGHT_NAME, PLACEMENT_NAME, CONSENSUS_NAME, RELAY_NAME)
 """Names of the services whose calls the gatekeeper checks."""
+_FIRST = 10.0
+"""Seconds for the first request of a call that sends several: until then nobody knows what it is for."""
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -54,6 +57,8 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
         service, _, method = handler_call_details.method.removeprefix("/").rpartition("/")
         if handler is None or service not in SERVICES:
             return handler  # type: ignore[no-any-return]
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._exchange(method, handler), None, wire.serialized)
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(self._stream(method, handler), None, wire.serialized)
         return grpc.unary_unary_rpc_method_handler(self._unary(method, handler), None, handler.response_serializer)
@@ -79,6 +84,19 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
 
         return answer
 
+    def _exchange(self, method: str, handler: Any) -> Any:
+        async def answer(_requests: object, context: _Context) -> None:
+            data: Any = grpc.aio.EOF
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST):
+                    data = await context.read()
+            if data is grpc.aio.EOF:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no request came in {_FIRST:g} s")
+            async with self._admitted(method, handler.request_deserializer, data, context) as (request, _):
+                await handler.stream_stream(request, context)
+
+        return answer
+
     @asynccontextmanager
     async def _admitted(
         self, method: str, read: Callable[[bytes], Any], data: bytes, context: _Context
@@ -95,7 +113,7 @@ class Gatekeeper(grpc.aio.ServerInterceptor):
             yield request, outcome
         except (TfscaleError, WireError) as error:
             outcome.write(f"refused: {error}")
-            self._log(context, str(error), once=isinstance(error, Stranger))
+            self._log(context, str(error), once=isinstance(error, Stranger) or not wire.is_order(request))
             await context.abort(status_code(error), str(error))
         except (asyncio.CancelledError, GeneratorExit):
             outcome.write("caller gone")

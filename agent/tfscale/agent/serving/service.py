@@ -11,9 +11,9 @@ from typing import Any
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, Verb
+from tfscale.agent.cluster.led_commands import LedCommands
 from tfscale.agent.cluster.local_task import LocalTask
 from tfscale.agent.cluster.operation import Operation
-from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.cluster.present_lead import PresentLead
 from tfscale.agent.cluster.recovery_counts import RecoveryCounts, received_counts
 from tfscale.agent.file_thread import FileThread
@@ -73,7 +73,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         acting: ActingLead | None,
         stragglers: StragglerRestarts | None,
         take_stack: Callable[[], Awaitable[StackDump]],
-        profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
+        profile: Callable[[float, bool], AsyncGenerator[ProfileProgress, None]],
         examiner: Examiner,
         orders: Mapping[str, Callable[[str], Awaitable[str]]],
         seat: Seat | None = None,
@@ -85,7 +85,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._feed = feed
         self._local = local
         self._gang = gang
-        self._present_lead = present_lead
+        self._commands = LedCommands(settings, present_lead, self._begun)
         self._acting = acting
         self._stragglers = stragglers
         self._take_stack = take_stack
@@ -132,19 +132,21 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Restart(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.RESTART, request):
+        async for progress in self._commands.progress(
+            Verb.RESTART, request, ORDERED_BY.get(), context.time_remaining()
+        ):
             yield progress
 
     async def Stop(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.STOP, request):
+        async for progress in self._commands.progress(Verb.STOP, request, ORDERED_BY.get(), context.time_remaining()):
             yield progress
 
     async def Start(
         self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
     ) -> AsyncIterator[agent_pb2.Progress]:
-        async for progress in self._command(Verb.START, request):
+        async for progress in self._commands.progress(Verb.START, request, ORDERED_BY.get(), context.time_remaining()):
             yield progress
 
     async def FollowLog(
@@ -165,7 +167,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
         self._local.add_to_reason(f"a profile was asked for at {clock(time.time())} by {ORDERED_BY.get()}")
-        async with aclosing(self._profile(request.seconds)) as steps:
+        async with aclosing(self._profile(request.seconds, request.fetch)) as steps:
             async for progress in steps:
                 yield wire.profile_message(progress)
 
@@ -177,7 +179,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             known = ", ".join(self._orders)
             raise UsageError(f"no order {bounded(request.name, wire.MOST_REASON)!r}: this agent carries out {known}")
         argument = bounded(request.argument, wire.MOST_REASON)
-        other = None if order.subject is Subject.TASK else await self._other_lead(request.carried_for)
+        other = None if order.subject is Subject.TASK else await self._commands.other_lead(request.carried_for)
         if other is not None:
             return agent_pb2.OrderReply(done=await other.carry_order(request.name, argument, ORDERED_BY.get()))
         done = await carry_out(argument)
@@ -213,32 +215,6 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             raise Unsupported(self._no_recovery())
         await self._local.learn(_counts_in(request.counts))
         return wire.verdict_message(await self._acting.hear(wire.failure_record(request)))
-
-    async def _command(
-        self,
-        verb: Verb,
-        request: agent_pb2.TasksRequest,
-    ) -> AsyncIterator[agent_pb2.Progress]:
-        if (other := await self._other_lead(request.carried_for)) is not None:
-            _logger.info("carries a %s to %s, which leads now", verb, other.task)
-            carried = other.carry(verb, request, ORDERED_BY.get())
-            async for message in self._present_lead.followed(carried):
-                yield message
-            return
-        operation = await self._begun(verb, request)
-        async for progress in operation.progress():
-            yield wire.progress_message(progress)
-
-    async def _other_lead(self, carried_for: str) -> Peer | None:
-        """Return the agent to which an order is carried, None where this one leads now.
-
-        Raises Unsupported for an order that another agent has carried here in vain: their networks differ.
-        """
-        other = await self._present_lead.other()
-        if other is not None and carried_for:
-            spec, task = self._settings.cluster, self._settings.task
-            raise Unsupported(f"{task} does not lead: ask the agent of {other.task} at {spec.agents[other.task]}")
-        return other
 
     async def _begun(self, verb: Verb, request: agent_pb2.TasksRequest) -> Operation:
         """Begin the command that a request asks for. Raises TfscaleError."""

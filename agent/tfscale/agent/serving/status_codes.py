@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from grpc import StatusCode
-from tfscale.agent.cluster.gang import Busy, GangError, Leaving
+from tfscale.agent.cluster.gang import Busy, GangError, Leaving, NotLed, Unknown
 from tfscale.agent.file_thread import DiskHangs
+from tfscale.agent.network.relayed_connections import Foreign, RelaysEnough, Unreached
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackTimeout, StackUnavailable
 from tfscale.core.errors import TfscaleError, UsageError
@@ -22,11 +23,16 @@ class Unsupported(TfscaleError):
 _CODES: dict[type[Exception], StatusCode] = {
     Stranger: StatusCode.NOT_FOUND,
     Unsupported: StatusCode.FAILED_PRECONDITION,
+    Foreign: StatusCode.NOT_FOUND,
+    Unreached: StatusCode.FAILED_PRECONDITION,
+    RelaysEnough: StatusCode.RESOURCE_EXHAUSTED,
     UsageError: StatusCode.INVALID_ARGUMENT,
     WireError: StatusCode.INVALID_ARGUMENT,
     DiskHangs: StatusCode.FAILED_PRECONDITION,
     Busy: StatusCode.ABORTED,
     Leaving: StatusCode.UNAVAILABLE,
+    NotLed: StatusCode.NOT_FOUND,
+    Unknown: StatusCode.UNKNOWN,
     GangError: StatusCode.FAILED_PRECONDITION,
     StackTimeout: StatusCode.DEADLINE_EXCEEDED,
     StackUnavailable: StatusCode.FAILED_PRECONDITION,

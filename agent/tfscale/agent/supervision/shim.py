@@ -3,8 +3,9 @@
 Each task has one shim, `python -IS -c PROGRAM` in a session of its own, with its options (a JSON object) on stdin. The
 shim is the task's parent, merges the task's output into a log that it rotates, and where an agent shows the output,
 keeps it a second time without lines of its own, stdout and stderr apart if they are to be. It holds the lock file that
-its agent locked for it, and keeps a state file with the task's end. It does not end with the agent. It imports the
-standard library alone, and only modules that load fast, because a restart waits for the shims of all its tasks.
+its agent locked for it, and keeps a state file with the task's end. It does not end with the agent; where its options
+say so, it then kills the task. It imports the standard library alone, and only modules that load fast, because a
+restart waits for the shims of all its tasks.
 
     SIGTERM      end the task's process group, and its process in any group; kill them after the grace period
     SIGRTMAX-2   kill both now
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         directory: str | None
         working_folder: str
         agent: int
+        ends_with_agent: NotRequired[bool]
         open_files: NotRequired[int]
         folder: str
         command: list[str]
@@ -172,6 +174,9 @@ class Shim:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
             self._selector.register(fd, selectors.EVENT_READ, partial(self._drain, logs[fd]))
         self._selector.register(signals, selectors.EVENT_READ, self._on_signal)
+        if self._options.get("ends_with_agent"):
+            # Nothing is to be read from this end of the pipe: only an error, once the agent's end is closed.
+            self._selector.register(self._options["agent"], selectors.EVENT_READ, self._on_agents_death)
         ended = os.pidfd_open(task.pid)
         self._selector.register(ended, selectors.EVENT_READ)
         while ended not in self._wait():
@@ -213,10 +218,13 @@ class Shim:
         return task
 
     def _fail(self, error: OSError | ValueError) -> None:
-        is_there = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENOEXEC)
+        number = error.errno if isinstance(error, OSError) else None
         why = why_not_started(error, self._options["command"], self._options["directory"])
         self._log.line(why)
-        self._close(code=NOT_EXECUTABLE if is_there else NOT_FOUND, ended=time.time(), message=why)
+        code = NOT_EXECUTABLE if number in (errno.EACCES, errno.ENOEXEC) else NOT_FOUND
+        if number and self._options.get("ends_with_agent"):
+            code = number  # as Slurm's own daemon, in whose place the agent starts the program
+        self._close(code=code, ended=time.time(), message=why)
 
     def _wait(self) -> set[object]:
         timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
@@ -259,6 +267,12 @@ class Shim:
                 if is_stopped(self._task_pid):  # it gets SIGTERM only once it continues
                     give_group(self._task_pid, signal.SIGCONT)
                 self._kill_at = time.monotonic() + self._options["grace"]
+
+    def _on_agents_death(self, pipe: int) -> None:
+        self._selector.unregister(pipe)
+        self._log.line(f"{self._name}: killed, since its agent has died")
+        self._change(requested=True)
+        give_group(self._task_pid, signal.SIGKILL)
 
     def _finish(self, status: int) -> int:
         code, number = (status, None) if status >= 0 else (None, -status)

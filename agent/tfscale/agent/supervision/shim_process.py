@@ -45,6 +45,8 @@ class TaskSpec:
     """Second log, of stdout alone where `shown_errors` is given; None where no agent shows the output."""
     shown_errors: Path | None = None
     """Second log of stderr; None where it goes where stdout goes, and in their common order."""
+    ends_with_agent: bool = False
+    """True where the shim kills the task when its agent is killed."""
     reads_stdin: bool = False
     """True where the task's stdin is the agent's."""
     working_folder: Path = field(default_factory=Path.cwd)

@@ -265,7 +265,7 @@ class Supervisor:
             give(self._status.pid, number)
         return True
 
-    def send(self, number: signal.Signals) -> int:
+    def send(self, number: int) -> int:
         """Send a signal to the task's own process, and return its number. Raises SupervisionError if none runs."""
         pid = self._status.pid
         if self._status.state is not TaskState.RUNNING or pid is None:

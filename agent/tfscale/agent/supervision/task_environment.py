@@ -15,10 +15,12 @@ from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS
 from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
+from tfscale.core.metrics.page_address import without_page
 
 _SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket on Linux."""
-_PROBE_PACKAGES = ("trainer", "core", "v1")
+_PACKAGES = ("agent", "console", "core", "trainer", "v1")
+"""Packages of tfscale; in a checkout each is in a folder of its own."""
 
 
 class SocketError(TfscaleError):
@@ -29,7 +31,7 @@ def task_environment(
     settings: AgentSettings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return the whole environment of one start of the task."""
-    environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    environment = {"PYTHONUNBUFFERED": "1", **without_page(base), **settings.cluster.program.environment}
     given = ""
     if not settings.cluster.is_alone:
         given = environment["TF_CONFIG"] = tf_config(settings.cluster, settings.task, base.get("TF_CONFIG", ""))
@@ -45,7 +47,7 @@ def task_environment(
         "TFSCALE_AGENT_USER": str(os.getuid()),
         "TFSCALE_STACKS": str(settings.files.stacks),
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
-        "TFSCALE_CONSOLE": shlex.join(_console(settings)),
+        "TFSCALE_CONSOLE": shlex.join(console_command(settings)),
     }
     if (gpus := settings.visible_gpus) is not None:
         environment[VISIBLE_GPUS] = gpus
@@ -54,8 +56,8 @@ def task_environment(
     return environment
 
 
-def _console(settings: AgentSettings) -> list[str]:
-    """Return the command of a console of the task's own cluster, for a program that asks for its own diagnosis."""
+def console_command(settings: AgentSettings) -> list[str]:
+    """Return the command of a console of the task's own cluster, as for a program that asks for its own diagnosis."""
     file = settings.cluster_file
     cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file)]
     insecure = ["--insecure"] if settings.insecure else []
@@ -63,8 +65,8 @@ def _console(settings: AgentSettings) -> list[str]:
 
 
 def probe_portions() -> list[str]:
-    """List the folders of the namespace package `tfscale` that the probe needs."""
-    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PROBE_PACKAGES)]
+    """List the folders of the namespace package `tfscale`. The task finds no others, and may start an agent itself."""
+    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PACKAGES)]
 
 
 def probe_site() -> str | None:

@@ -30,10 +30,10 @@ class DiskCollector(CollectorThread[Disk | None]):
 
     def __init__(self, folder: Path, proc: Path = Path("/proc"), period: float = _PERIOD) -> None:
         super().__init__("disk", None, period)
-        self._folder = folder
-        self._counters = KernelFile(proc / "diskstats")
+        self._folder, self._proc = folder, proc
 
     def _samples(self) -> Generator[Disk | None]:
+        counters = KernelFile(self._proc / "diskstats")  # closed with the generator
         before: tuple[float, _Moved] | None = None
         while True:
             try:
@@ -42,17 +42,18 @@ class DiskCollector(CollectorThread[Disk | None]):
                 before = None
                 yield None
                 continue
-            now, moved = time.monotonic(), self._moved(device)
+            now, moved = time.monotonic(), _moved(counters, device)
             read, written = _rates(before, now, moved)
             before = None if moved is None else (now, moved)
             # What only root may use is not free for a task.
             yield Disk(space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize, read, written)
 
-    def _moved(self, device: int) -> _Moved | None:
-        number = [b"%d" % os.major(device), b"%d" % os.minor(device)]
-        rows = (line.split() for line in self._counters.read_if_there().splitlines())
-        row = next((row for row in rows if row[:2] == number), None)
-        return None if row is None else (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
+
+def _moved(counters: KernelFile, device: int) -> _Moved | None:
+    number = [b"%d" % os.major(device), b"%d" % os.minor(device)]
+    rows = (line.split() for line in counters.read_if_there().splitlines())
+    row = next((row for row in rows if row[:2] == number), None)
+    return None if row is None else (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
 
 
 def _rates(before: tuple[float, _Moved] | None, now: float, moved: _Moved | None) -> tuple[float | None, float | None]:

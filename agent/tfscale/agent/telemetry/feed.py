@@ -140,6 +140,10 @@ class Feed:
         for watcher in self._watchers:
             watcher.close()
 
+    def forget(self) -> None:
+        """Drop the kept frames: no watcher comes any more."""
+        self._kept = KeptFrames(0)
+
 
 def _follows(before: EncodedFrame, frame: EncodedFrame) -> bool:
     """Decide whether the host's clock was not set between two frames."""

@@ -163,6 +163,7 @@ def _sample(nvml: Any, errors: _XidErrors, device: _Device) -> GpuSample:
         nvlinks_up=nvlinks.up,
         nvlink_errors=nvlinks.errors,
         topology=device.topology,
+        energy=_scaled(ask(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, handle), 1e-3),
     )
 
 

@@ -111,6 +111,15 @@ class _Process(NamedTuple):
     """`T` where a signal has stopped the process, `t` where a debugger has."""
 
 
+def _granted(pid: int) -> int | None:
+    """Return the number of CPUs on which a process may run, None where it may on all, or has ended."""
+    try:
+        cpus = len(os.sched_getaffinity(pid))
+    except OSError:
+        return None
+    return cpus if cpus < (os.cpu_count() or 1) else None
+
+
 class _ProcessTree:
     """Usage of a task's process and its descendants."""
 
@@ -146,6 +155,7 @@ class _ProcessTree:
             blocked_for=blocked.seconds,
             blocked_in=blocked.place,
             frozen=self._group.is_frozen(now, pid),
+            granted=_granted(pid),
         )
 
     def _descendants(self, root: int) -> list[int]:

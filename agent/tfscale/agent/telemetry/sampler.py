@@ -29,7 +29,8 @@ class Sampler:
         host: HostCollector | None = None,
     ) -> None:
         """Prepare; `folder` is the task's working folder, and `gpus` returns the newest samples of the GPUs."""
-        self._host = host or HostCollector()
+        self._host: HostCollector | None = host or HostCollector()
+        """None once it has stopped: the collector's files are closed with it."""
         self._disk = DiskCollector(folder)
         self._links = PeerLinkCollector(spec, task)
         self._gpus = gpus
@@ -46,6 +47,7 @@ class Sampler:
     def stop(self) -> None:
         self._disk.stop()
         self._links.stop()
+        self._host = None
 
     def sample(
         self,
@@ -69,6 +71,7 @@ class Sampler:
         self.host = replace(host, task=task, disk=disk, links=links, neighbours=neighbours)
 
     def _sampled_host(self, task_pid: int | None, goes_on: bool) -> HostSample:
+        assert self._host is not None, "no sample is taken after `stop`"
         kept, self._sampled = self._sampled, None
         self._was_kept = kept is not None and goes_on and not self._was_kept
         self._sampled = kept if self._was_kept and kept else self._host.sample(task_pid, goes_on=goes_on)

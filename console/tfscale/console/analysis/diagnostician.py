@@ -104,6 +104,8 @@ class Diagnostician:
         task = self._tasks.get(diagnosis.subject)
         if diagnosis.kind == "cut_off" and self._seats.has_moved(diagnosis.subject, diagnosis.begin):
             return "moved"
+        if diagnosis.kind == "still" and "hang" in beside:
+            return "hang"
         if diagnosis.kind != "crash" or task is None or task.running:
             return None
         return "other_crash" if "crash" in beside else "not_running"
@@ -178,6 +180,7 @@ class Diagnostician:
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
             subjects=_as_of_now(subjects, view.tasks, trains, view.now),
             spent=self._context.spent,
+            counted=self._context.counted,
             ran=self._context.ran,
             starts=starts,
         )

@@ -61,10 +61,12 @@ NOT_JUDGED_WHY = {
     "failed": "a task has failed",
     "moved": "its task was placed on another host",
     "other_crash": "told with another crash",
+    "hang": "told as stuck",
     "not_running": "others were started again, its own task not so far",
 }
 """Words for each reason: a kind of findings, a condition of the cluster in which its pace is not judged, `failed`,
-beside which no task is called stuck, or why a cut-off host is not heard and a crashed task does not run again."""
+beside which no task is called stuck, or why a cut-off host is not heard, a crashed task does not run again and a
+standstill goes on."""
 _SAYS_ITSELF = "its last sentence tells what it was"
 
 
@@ -82,10 +84,14 @@ class FindingKind:
     """Words for the end of such a finding in the events."""
     first_step: FirstStep | None
     """The first thing to do."""
+    in_short: str = ""
+    """Finding as one says it of a task, in a title; empty where that is its name."""
     nouns: tuple[str, str] | None = None
     """Singular and plural name in the verdict of a report; None where the kind is charged with nothing."""
     info_is_calm: bool = False
     """True where a finding of severity `info` is no trouble: a cluster with only such findings is healthy."""
+    is_advice: bool = False
+    """True for what holds all the time, and would be better otherwise: nobody is alerted of it."""
     costs_all: bool = False
     """True where every step beside such a finding is worthless, or nobody knows which steps are."""
     yields_to: tuple[str, ...] = ()
@@ -94,6 +100,11 @@ class FindingKind:
     """True where the sentence names all tasks that the finding has ended."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Reason for each field that is None, by the field's name."""
+
+    @property
+    def word(self) -> str:
+        """The finding in a word or two: `slow`, `unused gpus`."""
+        return self.in_short or self.name.replace("_", " ")
 
     @property
     def stops_training(self) -> bool:
@@ -108,13 +119,15 @@ def _without_cost(**gaps: str) -> dict[str, str]:
 KINDS = (
     FindingKind(
         name="cut_off", group=Group.NETWORK, charges=Charge.STANDSTILL, forbids_restart=True,
+        in_short="cut off",
         nouns=("host that was cut off", "hosts that were cut off"), is_over="its host is heard again",
         tells_who_ended=True,
         first_step="see whether its host is up, then look at its network (cable, port, firewall); restart what has "
         "ended, unless agents do",
     ),
     FindingKind(
-        name="crash", group=Group.PROCESS, charges=Charge.RECOVERY, forbids_restart=True, nouns=("crash", "crashes"),
+        name="crash", group=Group.PROCESS, charges=Charge.RECOVERY, forbids_restart=True,
+        in_short="crashed", nouns=("crash", "crashes"),
         is_over="runs again", tells_who_ended=True, costs_all=True, first_step=first_steps.about_crash,
     ),
     FindingKind(
@@ -128,11 +141,13 @@ KINDS = (
         first_step=first_steps.about_unreachable, gaps=_without_cost(),
     ),
     FindingKind(
-        name="hang", group=Group.STANDSTILL, charges=Charge.STANDSTILL, forbids_restart=True, nouns=("hang", "hangs"),
+        name="hang", group=Group.STANDSTILL, charges=Charge.STANDSTILL, forbids_restart=True,
+        in_short="stuck", nouns=("hang", "hangs"),
         is_over="no longer stuck", first_step=first_steps.about_hang,
     ),
     FindingKind(
         name="still", group=Group.STANDSTILL, charges=Charge.STANDSTILL, forbids_restart=True,
+        in_short="stands still",
         nouns=("standstill", "standstills"), is_over="no longer still", first_step=first_steps.about_hang,
     ),
     FindingKind(
@@ -194,6 +209,7 @@ KINDS = (
     ),
     FindingKind(
         name="straggler", group=Group.PACE, charges=Charge.JOINT_SHARE, forbids_restart=False,
+        in_short="slow",
         nouns=("straggler", "stragglers"), is_over=None, first_step=first_steps.about_straggler,
         gaps={"is_over": _SAYS_ITSELF},
     ),
@@ -215,14 +231,14 @@ KINDS = (
     ),
     FindingKind(
         name="uneven_servers", group=Group.PACE, charges=None, forbids_restart=False,
-        is_over="the servers move their parts, or were started anew", info_is_calm=True,
+        is_over="the servers move their parts, or were started anew", info_is_calm=True, is_advice=True,
         first_step="split large variables over the servers (variable_partitioner; layers of Keras 3 cannot), or create "
         "them in another order: TensorFlow gives variables to the servers in turn",
         gaps={"charges": "only a server that is the limit costs time; `saturation` tells that, and the gain"},
     ),
     FindingKind(
         name="saturation", group=Group.PACE, charges=None, forbids_restart=False, is_over="no longer at this limit",
-        first_step=first_steps.about_limit, info_is_calm=True, yields_to=("straggler", "slow_link"),
+        first_step=first_steps.about_limit, info_is_calm=True, is_advice=True, yields_to=("straggler", "slow_link"),
         gaps={"charges": "some resource limits every cluster; what another one would gain is told as a remedy"},
     ),
     FindingKind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 from tfscale.console.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.console.analysis.condition.start_stages import Start
@@ -14,7 +15,8 @@ from tfscale.core.records.diagnosis import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
-_STANDING = ("still", "hang")
+STANDING = ("still", "hang")
+"""Kinds of a standstill, of which one becomes the other."""
 _LEAST_COSTS = {"info": 0.0, "warning": 0.03, "serious": 0.25, "critical": 0.5}
 """Least share of the time that a straggler of each severity costs: 3 % to be named at all, a quarter and a half by
 the levels of `straggler_rule.severity_of` (1.33 and 2.0 times as long). A finding of unknown cost takes the place of
@@ -65,6 +67,8 @@ class Findings:
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the run by bucket of its goodput, up to the last time at which a task ran; empty before any start."""
+    counted: Mapping[str, float] = field(default_factory=dict)
+    """Part of `spent` up to the newest step that all workers have reported: it only grows."""
     ran: float = 0.0
     """Newest time at which a task ran, Unix seconds; 0 before."""
     local_steps: int = 1
@@ -78,6 +82,18 @@ class Findings:
     """Starts of the tasks that have made no step in their attempt, by name."""
     top: Diagnosis | None = None
     """Open diagnosis that the headline quotes; None where it quotes none."""
+
+    @property
+    def efficiency(self) -> float | None:
+        """Scaling efficiency, 0 to 1: a worker's own work over the step; None without a collective.
+
+        The rest of the step is the all-reduce and its waits. A single worker needs no all-reduce, so N workers make N
+        times this share of its steps.
+        """
+        lags = [own.lag for own in self.subjects.values() if own.lag is not None and own.wait is not None]
+        if len(lags) < 2 or not self.step_time:
+            return None
+        return min(1.0, median(lags) / self.step_time)
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:
@@ -98,15 +114,15 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
 
 def is_standing(diagnosis: Diagnosis) -> bool:
     """Decide whether a diagnosis is a stillness or the hang that it becomes."""
-    return diagnosis.kind in _STANDING
+    return diagnosis.kind in STANDING
 
 
 def goes_on(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
     """Decide whether a stillness has ended only because a hang continues it, or a hang because a stillness does."""
-    if diagnosis.kind not in _STANDING or diagnosis.end is None:
+    if diagnosis.kind not in STANDING or diagnosis.end is None:
         return False
     return any(
-        each.kind in _STANDING
+        each.kind in STANDING
         and each.end is None
         and (each.subject, each.begin) == (diagnosis.subject, diagnosis.begin)
         for each in diagnoses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 
 from tfscale.console.analysis.baselines.baseline import PARTS, Baseline
 from tfscale.console.analysis.baselines.run_facts import BaselineKey, Work
-from tfscale.console.settings.state_folder import state_folder
+from tfscale.core.files.whole_file import write_whole
+from tfscale.core.settings.user_folders import user_state_folder
 from tfscale.core.validation import is_moment
 from tfscale.core.wire.json_records import SchemaError, decode, encode
 
@@ -76,13 +76,9 @@ class BaselineFile:
             return
         kept = bounded(fastest_of_each([*others, *own]))
         text = _text(kept)
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(text)
-            draft.replace(self._path)
+            write_whole(self._path, text, is_private=True)
         except OSError as error:
             self._give_up(f"cannot be written ({error.strerror})", "what is learnt of this run is not kept")
             return
@@ -114,7 +110,7 @@ class BaselineFile:
 
 def open_baselines(environment: Mapping[str, str]) -> BaselineFile | None:
     """Return the file of this user, None on a machine without a folder for it."""
-    folder = state_folder(environment)
+    folder = user_state_folder(environment)
     return BaselineFile(folder / NAME) if folder.is_absolute() else None
 
 

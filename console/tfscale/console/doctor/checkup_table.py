@@ -55,7 +55,7 @@ def _row(checkup: Checkup, task: Task, reached: str, faulty: set[tuple[str, Task
     if answer.examination is None:
         cells["agent"] = "silent"
     else:
-        cells |= {"agent": "answers", "reached": reached, **_facts(answer, answer.examination)}
+        cells |= {"agent": answer.way or "answers", "reached": reached, **_facts(answer, answer.examination)}
     return tuple(cells.get(name, "-") + f" {_FAULTY}" * ((name, task) in faulty) for name in _COLUMNS)
 
 

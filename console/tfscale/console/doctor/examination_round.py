@@ -71,7 +71,8 @@ class ExaminationRound:
             return Answer(_why(error))
         except (TimeoutError, ValueError) as error:
             return Answer(str(error) or f"has not examined its host in {_EXAMINE:g} s")
-        return Answer("", examination, description.run, description.host, clock, doubt)
+        way = self._channels.heard(task)
+        return Answer("", examination, description.run, description.host, clock, doubt, way=way)
 
     async def _clock(self, task: Task) -> tuple[float, float]:
         """Return how far the host's clock is ahead, by the fastest of some round trips, and half of its time."""

@@ -38,24 +38,23 @@ class EndCard:
         return lines
 
 
-def end_card(
-    snapshot: Snapshot, memory: RunMemory, recording: Path | None, *, is_asked: bool = False
-) -> EndCard | None:
-    """Return the card of a run that is over, or `is_asked` to end; None before, and where no step was measured.
+def end_card(snapshot: Snapshot, memory: RunMemory, recording: Path | None, *, asked: str = "") -> EndCard | None:
+    """Return the card of a run that is over, or is `asked` for before; None before, and where no step was measured.
 
-    `recording` is the file that has the run, if any.
+    `recording` is the file that has the run, if any; `asked` the manner of an end that no task has told.
     """
     is_measured = bool(memory.steps) and any(snapshot.findings.spent.values())
-    if not is_measured or not (is_asked or is_over(snapshot)):
+    if not is_measured or not (asked or is_over(snapshot)):
         return None
     facts = [("steps", f"{_steps(memory)} in {verdict(_group(snapshot, memory))}")]
     facts += [("limit", limit.sentence) for limit in memory.limits[:1]]
     numbers = [f"{name} {text}" for name, text in memory.numbers.items()][:_MOST_NUMBERS]
     facts += [("training", "   ".join(numbers))] if numbers else []
+    facts += memory.resources.facts().items()
     command = f"tfscale-console report {recording}"
     how = command if recording else "not recorded; --record FILE keeps a run for tfscale-console report FILE"
     facts.append(("report", how))
-    end, is_well = _end(snapshot, is_asked=is_asked)
+    end, is_well = manner_of_end(snapshot, asked)
     return EndCard(snapshot.run, end, is_well, tuple(facts))
 
 
@@ -64,9 +63,10 @@ def is_over(snapshot: Snapshot) -> bool:
     return snapshot.is_over and not any(view.status and view.status.restart_at for view in snapshot.tasks)
 
 
-def _end(snapshot: Snapshot, *, is_asked: bool) -> tuple[str, bool]:
+def manner_of_end(snapshot: Snapshot, asked: str = "") -> tuple[str, bool]:
+    """Return how a run has ended, and whether well; `asked` is the manner of an end that no task has told."""
     if not snapshot.is_over:
-        return "ended from this console" if is_asked else "", True
+        return asked, True
     failed = [view for view in snapshot.tasks if not has_ended_well(view)]
     if failed:
         return _failure(min(failed, key=_ended_at)), False

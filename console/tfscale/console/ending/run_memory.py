@@ -10,6 +10,7 @@ from tfscale.console.analysis.findings import Findings, is_calm
 from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.report.finding_ledger import FindingLedger
+from tfscale.core.metrics.run_resources import RunResources
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.training import Training
 from tfscale.core.text import four_digits
@@ -24,6 +25,7 @@ class RunMemory:
     """Newest step by the program's own number; None unknown."""
     limits: tuple[Diagnosis, ...] = ()
     """Limits of the run while it trained last, the largest first."""
+    resources: RunResources = field(default_factory=RunResources)
     numbers: Mapping[str, str] = field(default_factory=dict)
     """Newest loss and logs as text, by name."""
     _steps: dict[str, int] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class RunMemory:
     def fold(self, event: Event) -> None:
         """Take in an event."""
         if isinstance(event, FrameArrived):
+            self.resources.note(event.task, event.frame)
             for batch in event.frame.steps:
                 self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
 

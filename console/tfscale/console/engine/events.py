@@ -100,6 +100,10 @@ class MilestoneTold:
     milestone: Milestone
 
 
+Content = bytes
+"""Type of a content: a field named `bytes` hides its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Progress of a profile; `file` and `bytes` once it is written. Both paths are on the task's host."""
@@ -108,6 +112,8 @@ class Profile:
     folder: str
     file: str = ""
     bytes: int = 0
+    content: Content = b""
+    """Next piece of the file, where it is fetched."""
 
 
 @dataclass(frozen=True, slots=True)

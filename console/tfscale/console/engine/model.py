@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfscale.console.analysis.condition.process_doing import Doing
 from tfscale.console.analysis.findings import Findings, SubjectSummary
@@ -17,6 +18,7 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.training import Training, furthest_behind
 from tfscale.core.text import clock, duration
 
 
@@ -107,6 +109,8 @@ class TimelineEntry:
     """The diagnosis at that time."""
     number: int = field(default=0, compare=False)
     """Number of the incident, by which a line is found again whose text has changed."""
+    tasks: tuple[Task, ...] = ()
+    """Tasks that share it, without a diagnosis."""
 
     @property
     def story(self) -> str:
@@ -142,6 +146,8 @@ class Snapshot:
     """Agents that hold no task: True for a spare, False where a task was placed elsewhere."""
     age: float = 0.0
     """Seconds between `at` and the moment when the snapshot was made; 0 for a source that is not live."""
+    device_peak: float | None = None
+    """FLOP/s of one device, as the cluster file states it."""
     history: History | None = field(default=None, compare=False, repr=False)
     """Seconds and steps before `at`. Later snapshots share the object; reading changes nothing."""
 
@@ -159,8 +165,28 @@ class Snapshot:
 
     @property
     def moment(self) -> str:
-        """First words of an outdated snapshot's top line; empty for a new one."""
-        return f"as of {clock(self.at)}, {duration(self.age)} ago: " if self.is_outdated else ""
+        """First words of an outdated snapshot's top line; empty for a new one, and for a command's: that is of now."""
+        if not self.is_outdated or self.command is not None:
+            return ""
+        return f"as of {clock(self.at)}, {duration(self.age)} ago: "
+
+    @property
+    def loss(self) -> float | None:
+        """Loss of the first task that reports one; NaN if any task's loss is not finite, None without training."""
+        trainings = [view.frame.training for view in self.tasks if view.frame and view.frame.training]
+        if any(training.finite is False for training in trainings):
+            return math.nan
+        if not self.findings.condition.may_be_judged:
+            return None
+        return next((training.loss for training in trainings if training.loss is not None), None)
+
+    @property
+    def progress(self) -> Training | None:
+        """Training of the task that will be done last, of any one where no length is known; None while none trains."""
+        frames = (view.frame for view in self.tasks if view.frame and view.frame.status.state is TaskState.RUNNING)
+        known = furthest_behind(frame.training for frame in frames if frame.training)
+        # The pace of before says nothing of a cluster that stands.
+        return known if known is None or self.findings.condition.may_be_judged else replace(known, time_left=None)
 
     @property
     def up(self) -> int:
@@ -170,6 +196,13 @@ class Snapshot:
     def is_over(self) -> bool:
         """True if nothing of any task runs, by the newest news of each."""
         return all(view.is_over for view in self.tasks)
+
+    def mfu(self, view: TaskView) -> float | None:
+        """Return the model FLOPs utilisation of a task, by the step time of its summary, which only one at work has."""
+        probe = view.frame.probe if view.frame else None
+        if probe is None or view.summary is None or not view.is_up:
+            return None
+        return probe.mfu(view.summary.step_time, self.device_peak)
 
     def view(self, task: Task) -> TaskView:
         return next(view for view in self.tasks if view.task == task)

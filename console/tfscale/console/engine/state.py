@@ -21,6 +21,7 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.timeline.cluster_timeline import Timeline
+from tfscale.console.engine.timeline.past import Past
 from tfscale.console.history.history import History
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.placement.place_rule import moves
@@ -51,9 +52,14 @@ class Analysis(Protocol):
 
 
 class ClusterState:
-    """State of a cluster after all events so far; without a history for listeners that draw no charts."""
+    """State of a cluster after all events so far; without a history for listeners that draw no charts.
 
-    def __init__(self, spec: ClusterSpec, analysis: Analysis, *, has_history: bool = True) -> None:
+    `past` is what another console has kept of the run.
+    """
+
+    def __init__(
+        self, spec: ClusterSpec, analysis: Analysis, *, has_history: bool = True, past: Past | None = None
+    ) -> None:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks) if has_history else None
@@ -67,6 +73,8 @@ class ClusterState:
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
         self._command: CommandProgressed | None = None
         self._commanded: frozenset[Task] = frozenset()
+        self._past = past
+        """Past that another console has kept, until an agent shows whether it is of this run."""
         self._reporting: set[Task] = set()
         self._reported: set[str] = set()
 
@@ -92,6 +100,7 @@ class ClusterState:
                 self._records[task].description = description
                 self._record_placement(description.placement, event.at)
                 self._analysis.describe(str(task), description)
+                self._recall(task, description)
             case MilestoneTold(_, task, milestone):
                 self._fold_milestone(task, milestone)
             case LinkChanged():
@@ -109,7 +118,10 @@ class ClusterState:
         changes = self._changes(self._findings, now)
         if self._command and _is_over(self._command) and now - self._command.at > OUTCOME_SHOWN:
             self._command, self._commanded = None, frozenset()
-        return self._freeze(now, changes)
+        snapshot = self._freeze(now, changes)
+        if self._history is not None:
+            self._history.figures.add(now, self._findings.steps_per_second, self._findings.efficiency, snapshot.loss)
+        return snapshot
 
     def picture(self, now: float) -> Snapshot:
         """Return the state of now with the findings of the last `snapshot`."""
@@ -143,6 +155,7 @@ class ClusterState:
             command=self._command,
             cordoned=self._placement.cordoned,
             free_seats=self._free_seats,
+            device_peak=self._spec.device_peak,
             history=self._history,
         )
 
@@ -173,6 +186,16 @@ class ClusterState:
                 )
         if what := moves(before.seats, newest.seats):
             self._timeline.add(at, "info", "cluster", f"placed in generation {newest.generation}: {what}", "placement")
+
+    def _recall(self, task: Task, description: Description) -> None:
+        """Take in the past that another console has kept, if it is that of this agent's run."""
+        if self._past is None or not self._past.is_of(task, description):
+            return
+        past, self._past = self._past, None
+        self._timeline.recall(past.entries)
+        if self._history is not None:
+            for second, figures in past.figures:
+                self._history.figures.recall(second, figures)
 
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame

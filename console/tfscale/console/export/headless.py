@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import Callable, Iterator, Sequence
 
+from tfscale.console.alerts.run_alerts import RunAlerts
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
 from tfscale.console.ending.run_memory import RunMemory
-from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.engine.model import OUTDATED, Snapshot
+from tfscale.console.engine.engine import Engine, EngineListener
+from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
-from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Output
 from tfscale.console.export.plain import PlainTeller
 from tfscale.core.cluster.task import Task
@@ -31,18 +33,19 @@ class Headless:
         is_table: bool = False,
         is_plain: bool = False,
         until: StopCondition | None = None,
-        notifier: Notifier | None = None,
+        alerts: RunAlerts | None = None,
+        listeners: Sequence[EngineListener] = (),
     ) -> None:
+        """Write to the output; `listeners` hear the same."""
         self._engine = engine
         self._output = output
         self._only = only
         self._is_table = is_table
         self._plain = PlainTeller(output) if is_plain else None
         self._until = until or StopCondition()
-        self._notifier = notifier
+        self._alerts = alerts
+        self._listeners = listeners
         self._agent_lines = rows.AgentLines(engine.source.spec)
-        self._was_outdated = False
-        """True where the snapshot before told of the past."""
         self._suspect: Suspect | None = None
         self._states: dict[Task, tuple[object, ...]] = {}
         """Newest written state of each task, with its restart."""
@@ -50,23 +53,29 @@ class Headless:
         """Number of frames so far."""
         self.memory = RunMemory()
         self.newest: Snapshot | None = None
+        self.is_interrupted = False
+        """True once a signal has asked for the end."""
 
     async def run(self) -> None:
         """Write until the end. Raises BrokenPipeError when the reader of the output has gone."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._engine.stop)
-        try:
+        with ended_by_signals(self._interrupt):
             await self._engine.run(self)
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
         if self._plain is not None:
             self._plain.finish()
+        if self._alerts is not None:
+            self._alerts.finish(self.memory)
         self._output.flush()
+
+    def _interrupt(self) -> None:
+        self.is_interrupted = True
+        self._engine.stop()
 
     def event_folded(self, event: Event) -> None:
         self.memory.fold(event)
+        if self._alerts is not None:
+            self._alerts.event_folded(event)
+        for listener in self._listeners:
+            listener.event_folded(event)
         if isinstance(event, FrameArrived):
             self.frames += 1
             self._write_frame(event)
@@ -74,31 +83,22 @@ class Headless:
             self._write_event(self._agent_lines.line(event))
         elif (line := rows.event_line(event)) is not None:
             self._write_event(line)
-            is_past = self._engine.source.is_live and self._engine.source.now() - event.at > OUTDATED
-            if isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING and not is_past:
-                self._notify(line)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         self.memory.add(snapshot)
         self.newest = snapshot
+        for listener in self._listeners:
+            listener.snapshot_taken(snapshot)
         for diagnosis in snapshot.changes:
             self._write_event(rows.diagnosis_line(diagnosis, snapshot.at))
-        self._notify_of(snapshot)
+        if self._alerts is not None:
+            self._alerts.snapshot_taken(snapshot, self.memory)
         self._write_suspect(snapshot)
         if self._plain is not None:
             self._plain.tell(snapshot)
         self._output.flush()
         if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self._engine.stop()
-
-    def _notify_of(self, snapshot: Snapshot) -> None:
-        """Notify of news; of the past at the console's start, only of open diagnoses."""
-        was_outdated, self._was_outdated = self._was_outdated, snapshot.is_outdated
-        if snapshot.is_outdated:
-            return
-        news = [each for each in snapshot.findings.diagnoses if each.end is None] if was_outdated else snapshot.changes
-        for diagnosis in news:
-            self._notify(rows.diagnosis_line(diagnosis, snapshot.at))
 
     def _write_frame(self, event: FrameArrived) -> None:
         if self._plain is not None:
@@ -137,6 +137,15 @@ class Headless:
         if self._plain is None and self._only in (None, "events"):
             self._output.write(rows.event_row(line) if self._is_table else line)
 
-    def _notify(self, line: Json) -> None:
-        if self._notifier is not None:
-            self._notifier.report(line)
+
+@contextlib.contextmanager
+def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Stop at SIGINT and SIGTERM, within the block; not by the loop's own handlers, which Windows lacks."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -8,30 +8,42 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+from tfscale.console.alerts.alert_setup import open_notifier, run_alerts, shown_by
+from tfscale.console.alerts.notifier import Notifier
+from tfscale.console.alerts.run_alerts import RunAlerts
 from tfscale.console.ending.end_card import EndCard, end_card
-from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.engine import Engine, EngineListener
 from tfscale.console.engine.state_factory import resilient_states, states
 from tfscale.console.engine.stop_condition import StopCondition
-from tfscale.console.exit_status import ExitStatus
+from tfscale.console.explain.explanation import explanation
 from tfscale.console.export import rows
 from tfscale.console.export.headless import Headless
-from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated, TextLines
 from tfscale.console.export.plain import snapshot_lines
 from tfscale.console.export.snapshot_once import SnapshotOnce, snapshot_line, verdict
-from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.export.trace.trace_run import export_trace
+from tfscale.console.export.whole_run import hear
+from tfscale.console.metrics.run_metrics import RunMetrics
+from tfscale.console.metrics.run_page import served_runs
+from tfscale.console.recording.recording_folder import open_recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.settings.console_log import show
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import ClusterConnection, Job
+from tfscale.console.tracking.tracker import KINDS, Destination
+from tfscale.console.tracking.tracking import Tracking
 from tfscale.console.transport.channels import CommandError
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.errors import TfscaleError
+from tfscale.core.files.whole_file import write_output
+from tfscale.core.settings.exit_status import ExitStatus
+from tfscale.core.text import exit_clause
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,13 +58,14 @@ def run_once(settings: Settings, connect: Callable[[], ClusterConnection]) -> in
     snapshot = connection.run(once.run)
     if snapshot is None:
         return ExitStatus.NOTHING
-    lines = snapshot_lines(snapshot) if settings.plain else [json.dumps(snapshot_line(snapshot), ensure_ascii=False)]
+    told = explanation(snapshot) if settings.explain else snapshot_line(snapshot)
+    lines = snapshot_lines(snapshot) if settings.plain else [json.dumps(told, ensure_ascii=False)]
     text = "".join(f"{line}\n" for line in lines)
     if (out := settings.out) is None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        _written(out, lambda: out.write_text(text, encoding="utf-8"))
+        _written(out, partial(write_output, out, text))
     if not once.frames:
         _log_nothing_collected(connection.source.spec)
         return ExitStatus.NOTHING
@@ -80,12 +93,21 @@ def run_headless(settings: Settings, connection: ClusterConnection, until: StopC
     until = until or StopCondition(settings.until, settings.seconds)
     spec = connection.source.spec
     tape = ActiveRecording(spec)
-    if settings.record is not None:
-        tape.begin(settings.record, connection.source.now())
     new_state = resilient_states(spec, lambda text: _logger.error("%s", text), connection.baselines)
     engine = Engine(connection.source, new_state, tape.write, connection.straggler_policy(settings))
-    notifier = Notifier(settings.on_event, settings.webhook)
-    if not _write(settings, engine, until, notifier, tape, connection.run):
+    alerts = run_alerts(settings, open_notifier(settings), shown_by(settings, connection), settings.record)
+    metrics = [] if settings.metrics is None else [RunMetrics(spec)]
+    tracking = Tracking(settings.track)
+    listeners: list[EngineListener] = [*metrics, tracking]
+    with served_runs(settings.metrics, lambda: metrics, spec, insecure=settings.insecure):
+        # Once nothing else can be refused: the same command would find its own empty recording.
+        if settings.record is not None:
+            tape.begin(settings.record, connection.source.now())
+        try:
+            frames = _write(settings, engine, until, tape, run=connection.run, alerts=alerts, listeners=listeners)
+        finally:
+            tracking.close()
+    if not frames:
         _log_nothing_collected(spec)
         return ExitStatus.NOTHING
     return ExitStatus.NOTHING if until.conditions and until.met is None and until.has_ended else ExitStatus.WELL
@@ -93,30 +115,56 @@ def run_headless(settings: Settings, connection: ClusterConnection, until: StopC
 
 def export_recording(settings: Settings, path: Path) -> int:
     """Write the contents of a recording, log where it is damaged, and return the exit status. Raises TfscaleError."""
-    recording = Recording(path)
+    recording = open_recording(path)
     engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
     until = StopCondition(settings.until, settings.seconds)
-    tape = ActiveRecording(recording.spec)
-    frames = _write(settings, engine, until, Notifier(), tape, lambda job: asyncio.run(job()))
+    if settings.format == "perfetto" and settings.out is not None:
+        frames = _written(settings.out, partial(export_trace, engine, until, settings.out, settings.profiles))
+    elif settings.format in KINDS:
+        frames = _export_to_tracker(Destination(settings.format, str(settings.out or "")), engine, until)
+    else:
+        tape = ActiveRecording(recording.spec)
+        frames = _write(settings, engine, until, tape, run=lambda job: asyncio.run(job()))
     if recording.damage:
         _logger.warning("%s", recording.damage)
     return ExitStatus.WELL if frames else ExitStatus.NOTHING
+
+
+def _export_to_tracker(destination: Destination, engine: Engine, until: StopCondition) -> int:
+    """Add a whole run to a tracker, and return the number of frames. Raises TfscaleError."""
+    tracking = Tracking([destination], is_live=False)
+    frames = hear(engine, until, tracking)
+    tracking.close()
+    if tracking.has_failed:
+        raise TfscaleError(f"--format {destination.kind}: not all of the run is there")
+    return frames
 
 
 def _write(
     settings: Settings,
     engine: Engine,
     until: StopCondition,
-    notifier: Notifier,
     tape: ActiveRecording,
+    *,
     run: Callable[[Job[int]], int],
+    alerts: RunAlerts | None = None,
+    listeners: Sequence[EngineListener] = (),
 ) -> int:
     """Run headless, from opening the output to closing it, and return the number of frames. Raises TfscaleError."""
 
     async def job() -> int:
         output = open_output(settings, engine.source.spec, engine.source.now())
-        form = {"is_table": settings.format != "jsonl", "is_plain": settings.plain}
-        headless = Headless(engine, output, only=settings.only, **form, until=until, notifier=notifier)
+        headless = Headless(
+            engine,
+            output,
+            only=settings.only,
+            is_table=settings.format != "jsonl",
+            is_plain=settings.plain,
+            until=until,
+            alerts=alerts,
+            listeners=listeners,
+        )
+        notifier = alerts.notifier if alerts is not None else Notifier()
         notifying, recording = asyncio.create_task(notifier.run()), asyncio.create_task(tape.run())
         try:
             await headless.run()
@@ -132,12 +180,22 @@ def _write(
             if isinstance(outcome, Exception):
                 raise outcome
         if engine.source.is_live and headless.newest is not None:
-            _print_card(end_card(headless.newest, headless.memory, settings.record))
+            is_early = settings.plain and (headless.is_interrupted or until.met == "failed")
+            asked = _failure(until) if is_early else ""
+            _print_card(end_card(headless.newest, headless.memory, settings.record, asked=asked))
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.frames
 
     return _written(settings.out, lambda: run(job))
+
+
+def _failure(until: StopCondition) -> str:
+    """Return the manner in which a run has ended so far, whose end this console does not see."""
+    failed = until.failed
+    if failed is None or failed.status is None:
+        return "goes on without this console"
+    return f"{failed.task} {exit_clause(failed.status.exit)}, and others go on without this console"
 
 
 def _print_card(card: EndCard | None) -> None:

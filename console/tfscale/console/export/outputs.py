@@ -13,6 +13,8 @@ from tfscale.core.errors import UsageError
 from tfscale.core.wire.json_records import Json
 
 FORMATS = ("jsonl", "csv", "parquet")
+WHOLE_FORMATS = ("perfetto", "tensorboard", "wandb", "mlflow")
+"""Formats of `export` that hold a whole run, not one part of it."""
 _ROW_GROUP = 65_536
 """Rows of a Parquet file that are written together."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import states
-from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.plain import story_line
 from tfscale.console.export.rows import timeline_line
 from tfscale.console.export.snapshot_once import SnapshotOnce
@@ -20,6 +19,7 @@ from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.channels import CommandError
 from tfscale.core.cluster.task import Task
 from tfscale.core.records.schema import SCHEMA_VERSION
+from tfscale.core.settings.exit_status import ExitStatus
 from tfscale.core.text import listing, moment, printable
 from tfscale.core.wire.json_records import Json
 

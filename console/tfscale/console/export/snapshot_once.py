@@ -108,14 +108,16 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "step_time": findings.step_time,
         "steps_per_second": findings.steps_per_second,
         "examples_per_second": findings.examples_per_second,
+        "progress": None if snapshot.progress is None else snapshot.progress.share_done,
+        "time_left": None if snapshot.progress is None else snapshot.progress.time_left,
         "slowdown": findings.slowdown,
         "transfer": findings.transfer,
-        "tasks": [_task(view) for view in snapshot.tasks],
+        "tasks": [_task(view, snapshot.mfu(view)) for view in snapshot.tasks],
         "diagnoses": [diagnosis_fields(diagnosis) for diagnosis in findings.diagnoses if diagnosis.end is None],
     }
 
 
-def _task(view: TaskView) -> Json:
+def _task(view: TaskView, mfu: float | None) -> Json:
     frame = view.frame
     return {
         "task": str(view.task),
@@ -127,6 +129,7 @@ def _task(view: TaskView) -> Json:
         "probe": encode(frame.probe) if frame else None,
         "techniques": list(view.techniques),
         "summary": encode(view.summary),
+        "mfu": mfu,
         "stages": encode(view.stages),
         "frame_time": frame.at if frame else None,
         "training": encode(frame.training) if frame else None,

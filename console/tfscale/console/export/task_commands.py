@@ -6,16 +6,10 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 
 from tfscale.console.analysis.stragglers.straggler_words import names_of
-from tfscale.console.engine.checkpoint_age import RISK, age_of_trainings, profile_refusal
-from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.console.engine.state_factory import states
 from tfscale.console.engine.timeline.event_text import progress_text
-from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources.source_factory import ClusterConnection
-from tfscale.console.transport.channels import CommandError
-from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.core.access.orders import Order, Subject
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
@@ -75,37 +69,11 @@ async def run_task_command(name: str, word: str, settings: Settings, connection:
     if name == "stack":
         print((await connection.commands.stack(task)).text)
         return 0
-    if name == "profile":
-        if not settings.yes:
-            raise UsageError(f"{RISK}, which go back to their last checkpoint: add --yes")
-        await _refuse_beside_an_old_checkpoint(task, connection)
-        seconds = PROFILE_SECONDS if settings.seconds is None else settings.seconds
-        return await _profile(task, seconds, connection.commands)
     if not settings.yes:
         raise UsageError(
             f"{name} {task} also concerns the tasks that train with it: add --yes, or use the screen, which names them"
         )
     return await _follow(connection.commands.order(name, [task]), task)
-
-
-async def _refuse_beside_an_old_checkpoint(task: Task, connection: ClusterConnection) -> None:
-    """Raise CommandError where a profile may cost more than some minutes of training."""
-    spec = connection.source.spec
-    snapshot = await SnapshotOnce(Engine(connection.source, states(spec))).run()
-    why = profile_refusal(None if snapshot is None else age_of_trainings(snapshot, spec, [task]))
-    if why is not None:
-        raise CommandError(f"no profile of {task}: {why}")
-
-
-async def _profile(task: Task, seconds: float, commands: Commands) -> int:
-    async for progress in commands.profile(task, seconds):
-        _log(task, progress.doing)
-        if progress.file:
-            print(progress.file, flush=True)
-            _log(task, f"{progress.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {progress.folder}")
-            return 0
-    _logger.error("its agent ended without a profile", extra={"task": str(task)})
-    return 1
 
 
 async def _follow(steps: AsyncIterator[CommandProgressed], task: Task | None) -> int:

@@ -15,6 +15,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.analysis.run.cluster_context import MANY
+from tfscale.console.history.cluster_series import ClusterSeries
 from tfscale.console.history.gauges import Gauges
 from tfscale.console.history.joined_steps import JoinedSteps, joined
 from tfscale.console.history.recent_steps import RecentSteps
@@ -52,7 +53,7 @@ Series = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """One task second by second, oldest first. Each series is (k,), NaN unknown."""
+    """One task second by second, oldest first: each series is (k,), NaN unknown; of n tasks (n, k)."""
 
     at: NDArray[np.int64]
     """Unix time of each second's beginning."""
@@ -112,6 +113,7 @@ class History:
         # An evaluator counts steps of its own.
         self._recent = RecentSteps([task for task in self.tasks if task.role in (Role.CHIEF, Role.WORKER)])
         self._transfers = TransferSeries()
+        self.figures = ClusterSeries()
 
     def fold(self, at: float, task: Task, frame: Frame) -> None:
         """Take in a frame that arrived at `at`; the frames of one task in their order."""
@@ -123,7 +125,13 @@ class History:
 
     def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
         """Return the task's `span` seconds before `until`."""
-        owner, last = self._index[task], int(until)
+        return self._read(self._index[task], int(until), span)
+
+    def seconds_of(self, tasks: Sequence[Task], until: float, span: int) -> Seconds:
+        """Return the `span` seconds before `until` of several tasks side by side."""
+        return self._read(np.array([self._index[task] for task in tasks], np.int64), int(until), span)
+
+    def _read(self, owner: int | NDArray[np.int64], last: int, span: int) -> Seconds:
         values = self._steps.read(owner, last, span)
         samples = dict(zip(_SAMPLES, self._samples.read(owner, last, span), strict=True))
         logs = dict(zip(self._log_places, self._logs.read(owner, last, span), strict=False))

@@ -73,8 +73,11 @@ class SeriesStore:
             stop = min(BLOCK, offset + last - first)
             block = self._blocks.get(number, self._unknown)
             length = _slot_seconds(block)
-            slot = slice(offset, stop) if length == 1 else np.arange(offset, stop) // length
-            parts.append(block[:, task][..., slot])
+            # First what is a view and not a copy: the slots of a fine block, the task of a coarse one.
+            if length == 1:
+                parts.append(block[..., offset:stop][:, task])
+            else:
+                parts.append(block[:, task][..., np.arange(offset, stop) // length])
             first += stop - offset
         return np.concatenate(parts, axis=-1)
 

@@ -84,7 +84,8 @@ class Recording:
         header, first = self._header()
         self.version = header.version
         """Version of the tfscale that recorded."""
-        self._cluster = header.cluster
+        self.cluster = header.cluster
+        """The cluster file as JSON."""
         self.spec = read_cluster(header.cluster, name="recording", where=str(path))
         self.begin = header.begun
         """Unix seconds on the clock of the console that recorded."""
@@ -106,10 +107,22 @@ class Recording:
             try:
                 data = content.of(self._payload(block))
                 if block.kind == MORE or block.begin == begin + _BLOCK.size:
-                    yield from decode(data, self._cluster)
+                    yield from decode(data, self.cluster)
             except (EntryError, zstandard.ZstdError, _DamageError) as error:
                 self._is_damaged(block.begin, str(error))
                 return
+
+    @property
+    def size(self) -> int:
+        """Bytes up to the end of the last whole block: what is appended there is read after it."""
+        end = self._chapters[-1][1]
+        for block in self._blocks(end):
+            try:
+                self._payload(block)
+            except _DamageError:
+                break
+            end = block.end
+        return end
 
     def _header(self) -> tuple[Header, int]:
         """Return the header, and the offset of the first block after it. Raises RecordingError."""

@@ -7,12 +7,14 @@ import math
 import threading
 from collections import deque
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 
 import zstandard
 from tfscale.console.engine.events import AgentDescribed, Event, LinkChanged, Rewound
 from tfscale.console.recording.recording_budget import RecordingBudget, thinned
 from tfscale.console.recording.recording_reader import HEAD, MORE, OPEN, SIGNATURE, block_of
+from tfscale.console.recording.recording_tail import RecordingTail
 from tfscale.console.wire.entries import Header, encode, encode_header
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
@@ -33,21 +35,23 @@ class RecordingWriterError(TfscaleError):
 
 
 class RecordingWriter:
-    """Writer that appends every event to a new file. `take` only remembers, `flush` writes."""
+    """Writer that appends every event to a file. `take` only remembers, `flush` writes."""
 
-    def __init__(self, path: Path, spec: ClusterSpec, begun: float, known_links: Sequence[Event] = ()) -> None:
-        """Create the file; `known_links` are the connections and agents known already.
+    def __init__(
+        self,
+        path: Path,
+        spec: ClusterSpec,
+        begun: float,
+        known_links: Sequence[Event] = (),
+        tail: RecordingTail | None = None,
+    ) -> None:
+        """Create the file, or go on after its `tail`; `known_links` are the connections and agents known already.
 
-        Raises UsageError where the file exists, or cannot be created.
+        Raises UsageError where a new file exists, or the file cannot be opened.
         """
-        try:
-            self._file = path.open("xb", buffering=0)
-        except FileExistsError:
-            raise UsageError(f"{path} is there already: recordings are not written over, give another name") from None
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be recorded to: {error.strerror}") from None
+        self._file = _created(path) if tail is None else _reopened(path, tail.size)
         self.path = path
-        self.written = 0
+        self.written = 0 if tail is None else tail.size
         """Bytes so far."""
         self._cluster = spec.to_json()
         self._waiting: deque[Event] = deque()
@@ -56,8 +60,9 @@ class RecordingWriter:
         self._remember(known_links)
         self._chapter_ends = -math.inf
         self._budget = RecordingBudget(begun, len(spec.tasks))
-        header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
-        self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))
+        if tail is None:
+            header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
+            self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))
 
     def write(self, event: Event) -> None:
         """Remember an event for the next `flush`."""
@@ -87,6 +92,10 @@ class RecordingWriter:
         finally:
             self._file.close()
 
+    def abandon(self) -> None:
+        """Close the file without what waits."""
+        self._file.close()
+
     def _open_chapter(self, at: float) -> None:
         self._chapter_ends = at + CHAPTER
         self._stream = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
@@ -111,6 +120,26 @@ class RecordingWriter:
         self.written += len(data)
 
 
+def _created(path: Path) -> FileIO:
+    try:
+        return path.open("xb", buffering=0)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already: recordings are not written over, give another name") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be recorded to: {error.strerror}") from None
+
+
+def _reopened(path: Path, size: int) -> FileIO:
+    """Open the file to write after so many bytes; the rest, a block that was cut off, is gone."""
+    try:
+        file = path.open("r+b", buffering=0)
+        file.truncate(size)
+        file.seek(size)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be recorded to: {error.strerror}") from None
+    return file
+
+
 class ActiveRecording:
     """Present recording, if any. It can begin and end while the console watches."""
 
@@ -125,9 +154,21 @@ class ActiveRecording:
         """File that is written, None while nothing is recorded."""
         return self._recorder.path if self._recorder else None
 
-    def begin(self, path: Path, at: float, known_links: Sequence[Event] = ()) -> None:
-        """Begin to record. Raises UsageError."""
-        self._recorder = RecordingWriter(path, self._spec, at, known_links)
+    @property
+    def cluster(self) -> str:
+        """The cluster file as JSON."""
+        return self._spec.to_json()
+
+    @property
+    def written(self) -> int:
+        """Bytes of that file; 0 without one."""
+        return self._recorder.written if self._recorder else 0
+
+    def begin(
+        self, path: Path, at: float, known_links: Sequence[Event] = (), tail: RecordingTail | None = None
+    ) -> None:
+        """Begin to record, or go on after the `tail` of a recording. Raises TfscaleError."""
+        self._recorder = RecordingWriter(path, self._spec, at, known_links, tail)
         self.problem = None
 
     def end(self) -> None:
@@ -149,15 +190,17 @@ class ActiveRecording:
             while True:
                 await asyncio.sleep(FLUSH)
                 # A second of a thousand tasks takes longer to compress than a key may wait.
-                await asyncio.to_thread(self._flush)
+                await asyncio.to_thread(self.flush)
         finally:
             self.end()
 
-    def _flush(self) -> None:
-        recorder = self._recorder
+    def flush(self) -> None:
+        """Write the waiting events; where that fails, `problem` says so."""
+        if (recorder := self._recorder) is None:
+            return
         try:
-            if recorder is not None:
-                recorder.flush()
+            recorder.flush()
         except RecordingWriterError as error:
             self._recorder = None
             self.problem = str(error)
+            recorder.abandon()

@@ -57,6 +57,7 @@ def settings_of(spec: ClusterSpec, probe: ProbeStatus | None, descriptions: Sequ
     commands = {" ".join(description.command) for description in descriptions}
     settings: dict[str, str | int | None] = {
         "command": commands.pop() if len(commands) == 1 else f"{len(commands)} commands" if commands else None,
+        "files": ", ".join(sorted({file for each in descriptions for file in each.files})),
         "tasks": len(spec.tasks),
         "tfscale": ", ".join(sorted({each.version for each in descriptions})),
         "on_straggler": next((each.on_straggler for each in descriptions if each.on_straggler), None),

@@ -157,6 +157,11 @@ class FindingLedger:
         is_again = entry.last.end is not None and diagnosis.end is None and kind_of(diagnosis).stops_training
         return max(entry.last.end or 0.0, self._stood_until) if is_again else watched
 
+    def lost(self, diagnosis: Diagnosis) -> float | None:
+        """Return the seconds that a finding has cost the cluster so far; None if its cost is not measured in time."""
+        entry = self._entries.get(_key(diagnosis))
+        return None if entry is None or not entry.minutes else entry.reported().lost
+
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
         """All findings, the oldest first; at the same moment, the most severe. Stragglers of one sentence are one."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.console.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 from tfscale.console.report.run_report import RunGroup
+from tfscale.core.comparison.published_speedups import nearest_published
+from tfscale.core.comparison.size_forecast import FEWEST_SIZES, Forecast, efficiency, forecast
 
 
 @dataclass(frozen=True, slots=True)

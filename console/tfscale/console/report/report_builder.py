@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tfscale.console.analysis.findings import Findings, SubjectSummary
 from tfscale.console.analysis.observed.observed_task import WARM_UP_STEPS
 from tfscale.console.analysis.run.load import load_of
-from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.console.analysis.run.scaling import ring_forecast
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.report.csv_file import MeasuredGroup
 from tfscale.console.report.differences import settings_of
@@ -23,6 +23,7 @@ from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task, subject_order
+from tfscale.core.comparison.size_forecast import Forecast
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.probe_status import ProbeState, ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch
@@ -38,7 +39,8 @@ def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunRe
     settings = settings_of(source.spec, run.probe, list(run.descriptions.values()))
     price = source.spec.gpu_price
     group = replace(group, findings=findings, gpus=run.gpus, gpu_price=price, settings=settings)
-    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,))
+    facts = {**_facts(path, source.spec, group, run.probe), **run.resources.facts()}
+    return RunReport(f"run {source.spec.name}", facts, (group,))
 
 
 def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:

@@ -17,6 +17,7 @@ from tfscale.console.report.run_report import RunReport
 from tfscale.console.settings.options import OPTIONS, REPORT, TABLE
 from tfscale.console.settings.written_files import refuse_overwriting
 from tfscale.core.errors import UsageError
+from tfscale.core.files.whole_file import write_output
 from tfscale.core.settings.precedence import choose, flag
 
 _WRITERS: dict[str, Callable[[RunReport], str]] = {"text": as_text, "json": as_json, "html": as_html}
@@ -40,7 +41,7 @@ def run_report(recordings: Sequence[str], flags: Mapping[str, str], environment:
         sys.stdout.flush()
         return 0
     try:
-        out.write_text(text, encoding="utf-8")
+        write_output(out, text)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}") from None
     return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, SecondPassed, link_state
+from tfscale.console.recording.recording_folder import open_recording
 from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.file.cluster_file import parse_cluster
@@ -30,13 +31,13 @@ def _ignore(_: float) -> None:
 
 
 def open_run(path: Path, note: Note = _ignore) -> RecordedSource:
-    """Open an output of `--record` or `--headless --out`; `note` gets the share of it that has been read.
+    """Open an output of `--record`, `watch` or `--headless --out`; `note` gets the share of it that has been read.
 
     Raises:
         RecordingError: The file is no recording. The source's `run` raises it too, at a line that cannot be read.
     """
-    if is_recording(path):
-        recording = Recording(path)
+    if path.is_dir() or is_recording(path):
+        recording = open_recording(path)
         return RecordedSource(recording.spec, _noted(recording, note), recording.begin)
     lines = _lines(path, note)
     _, header = next(lines, (0, {}))

@@ -17,6 +17,7 @@ from tfscale.console.report.run_report import NumberRange
 from tfscale.console.report.timelines import GaugeTimeline, PhaseTimeline, TrainingTimeline
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster.task import Task
+from tfscale.core.metrics.run_resources import RunResources
 from tfscale.core.records.frame import Description
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.training import training_numbers
@@ -39,6 +40,7 @@ class RunFindings:
         self.end = 0.0
         self.training: dict[str, NumberRange] = {}
         self.ledger = FindingLedger()
+        self.resources = RunResources()
         self._worthless: dict[str, float] = {}
         """Seconds by bucket of goodput that passed while the steps were known to be worth nothing."""
         self._steps: dict[str, int] = {}
@@ -52,6 +54,7 @@ class RunFindings:
         if isinstance(event, AgentDescribed):
             self.descriptions[event.task] = event.description
         if isinstance(event, FrameArrived):
+            self.resources.note(event.task, event.frame)
             probe = event.frame.probe
             self.probe = probe or self.probe
             if probe is not None and probe.devices is not None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.analysis.findings import SubjectSummary
-from tfscale.console.analysis.run.scaling import Forecast
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.timelines import GaugeTimeline, PhaseTimeline, TrainingTimeline
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
+from tfscale.core.comparison.size_forecast import Forecast
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.text import clock, elapsed, moment
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -14,20 +13,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platformdirs
 from tfscale.core.cluster.cluster_spec import ClusterError
 from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.cluster.local.file_lock import is_locked
 from tfscale.core.cluster.local.gpu_shares import VISIBLE_GPUS, chosen_gpus, divided
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.local.loopback_cluster import is_free, run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles, state_folder
 from tfscale.core.errors import TfscaleError
+from tfscale.core.metrics.page_address import without_page
+from tfscale.core.settings.user_folders import user_state_folder
 from tfscale.core.working_folder import check_working_folder
 
 _PATIENCE = 30.0
 """Seconds within which all agents must serve."""
 _POLL = 0.05
+_ELSEWHERE = (
+    "agents run on Linux alone: start `tfscale-agent -- COMMAND` there, and watch it from here with "
+    "`tfscale-console --agent HOST:PORT`"
+)
 
 
 class OwnRunError(TfscaleError):
@@ -67,6 +72,8 @@ def start_run(
     A run of which only agents are left, as `is_over` decides, is ended and started again.
     Raises OwnRunError, and UsageError where the working folder was removed.
     """
+    if sys.platform != "linux":
+        raise OwnRunError(_ELSEWHERE)
     check_working_folder()
     name = run_of(command if workers is None else (*command, f"--workers={workers}"), Path.cwd())
     run = OwnRun(name, environment)
@@ -79,7 +86,7 @@ def start_run(
 
 def _started(name: str, command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
     """Start all agents and wait until they serve; after a failure or ctrl-C none of them is left."""
-    folder = platformdirs.user_state_path("tfscale") / name
+    folder = user_state_folder(environment) / name
     agents: list[subprocess.Popen[bytes]] = []
     try:
         with _interrupted_later():
@@ -144,12 +151,9 @@ def _lives(files: TaskFiles) -> bool:
     """Return whether a shim of the task lives although its agent was killed."""
     try:
         with files.shim_lock.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return is_locked(lock)
     except OSError:
         return False
-    return False
 
 
 def _start_agent(
@@ -161,7 +165,7 @@ def _start_agent(
         # In a session of its own: neither ctrl-C nor the end of the terminal reaches it.
         return subprocess.Popen(
             [_agent_program(), *place, *life, "--", *command],
-            env=environment,
+            env=without_page(environment),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -11,7 +11,6 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.model import TaskView
 from tfscale.console.engine.state_factory import states
 from tfscale.console.engine.stop_condition import StopCondition
-from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import run_headless
 from tfscale.console.export.snapshot_once import SnapshotOnce
 from tfscale.console.run.own_run import OwnRun, OwnRunError, start_run
@@ -22,6 +21,7 @@ from tfscale.console.tui.launch import check_terminal, run_screens
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.failure.clues import find_clue
 from tfscale.core.log_clues import EXPLAINED
+from tfscale.core.settings.exit_status import ExitStatus
 from tfscale.core.text import exit_phrase
 
 _logger = logging.getLogger(__name__)

@@ -38,6 +38,8 @@ class Command:
     """Option that may stand in place of the argument; empty: none."""
     takes_program: bool = False
     """True if a program and its arguments follow after `--`."""
+    may_lack_program: bool = False
+    """True if the program may be left out."""
     gives_orders: bool = False
     """True if the command reaches into tasks: a read-only console refuses it."""
 
@@ -53,7 +55,9 @@ class Invocation:
 
     command: Command
     arguments: tuple[str, ...]
-    """Words without flags; for `run` the program with its arguments."""
+    """Words without flags and before `--`."""
+    program: tuple[str, ...]
+    """The program with its arguments, after `--`."""
     flags: Mapping[str, Any]
     """Text of each flag that was given, by the name of its option; of a switch, True or False."""
     environment: Mapping[str, str]
@@ -64,7 +68,7 @@ def parse(
 ) -> Invocation:
     """Return the named command of the arguments, `watch` without a name. Raises UsageError."""
     own, program = split_command(arguments)
-    namespace, unknown = _parser(watch, commands).parse_known_args(own)
+    namespace, unknown = parser(watch, commands).parse_known_args(own)
     given = vars(namespace)
     name = given.pop("command", None) or watch.name
     command = next(command for command in (watch, *commands) if command.name == name)
@@ -75,9 +79,10 @@ def parse(
         unknown.append(f"-- {program[0]}")
     if unknown:
         raise _unknown_word(command, unknown[0])
-    if command.takes_program and not program:
+    if command.takes_program and not program and not command.may_lack_program:
         raise UsageError(f"{name}: write the program after --, as in {command.words} -- python train.py")
-    return Invocation(command, (*([words] if isinstance(words, str) else words), *program), given, environment)
+    arguments = (words,) if isinstance(words, str) else tuple(words)
+    return Invocation(command, arguments, tuple(program), given, environment)
 
 
 def _unknown_word(command: Command, word: str) -> UsageError:
@@ -107,24 +112,29 @@ def _instead(word: str, commands: Iterable[str]) -> str:
     return suggestion(word, commands, f"{_PROGRAM} --help lists them")
 
 
-def _parser(watch: Command, commands: Sequence[Command]) -> CommandLine:
-    parser = _ConsoleLine(prog=_PROGRAM, description=watch.summary, epilog=_EPILOG, allow_abbrev=False)
+def parser(watch: Command, commands: Sequence[Command]) -> CommandLine:
+    """Return the parser of the command line, with all commands and their flags."""
+    made = _ConsoleLine(prog=_PROGRAM, description=watch.summary, epilog=_EPILOG, allow_abbrev=False)
     # A flag of a command is known before the command, too: else the text of the flag was taken for the command's name.
     hidden = {name: replace(row, help=SUPPRESS) for command in commands for name, row in command.options.items()}
-    add_flags(parser, {**hidden, **watch.options})
-    parser.add_argument("--version", action="version", version=version_line())
-    rows = parser.add_subparsers(
+    add_flags(made, {**hidden, **watch.options})
+    made.add_argument("--version", action="version", version=version_line())
+    rows = made.add_subparsers(
         title="commands, in place of watching", dest="command", metavar="COMMAND", parser_class=CommandLine
     )
     rows.required = False
     for command in commands:
-        usage = f"{command.words} [options] -- PROGRAM ..." if command.takes_program else None
+        usage = f"{command.words} [options]{_program_words(command)}" if command.takes_program else None
         description = f"{command.summary[0].upper()}{command.summary[1:]}."
         row = rows.add_parser(
             command.name, usage=usage, help=command.summary, description=description, allow_abbrev=False
         )
         _add_words(row, command)
-    return parser
+    return made
+
+
+def _program_words(command: Command) -> str:
+    return f" [{command.argument.split()[0]}] [-- PROGRAM ...]" if command.may_lack_program else " -- PROGRAM ..."
 
 
 def _add_words(row: CommandLine, command: Command) -> None:

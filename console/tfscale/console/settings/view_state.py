@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.settings.state_folder import state_folder
+from tfscale.core.files.whole_file import write_whole
+from tfscale.core.settings.user_folders import user_state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,12 @@ class ViewFile:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(asdict(view), indent=1) + "\n", encoding="utf-8")
-        draft.replace(self.path)
+        write_whole(self.path, json.dumps(asdict(view), indent=1) + "\n")
 
 
 def state_path(environment: Mapping[str, str]) -> Path:
     """Return `$XDG_STATE_HOME/tfscale/console.json`."""
-    return state_folder(environment) / "console.json"
+    return user_state_folder(environment) / "console.json"
 
 
 def _view(document: dict[str, Any]) -> View:

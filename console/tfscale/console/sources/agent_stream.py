@@ -47,6 +47,8 @@ LEAST_PAST = 60.0
 PAST_FRAMES = 6_000
 """Frames of the past that are requested of all agents together, if that is more: reading and judging those of 64
 tasks took 3.2 s of CPU, and a snapshot for a script (`--once`) must be there within 5 s."""
+_OVERLAP = 5.0
+"""Seconds that are asked for twice: the clock of an agent's host differs from that of the console's."""
 _VACANT = "vacant: the gang is placed on fewer workers"
 
 
@@ -61,18 +63,22 @@ class Streams:
     catch_up: CatchUp
     messages: MessageQueue
     read_timeout: ReadTimeout
+    known_until: float | None = None
+    """Unix seconds up to which a recording has the past already; None: it is not known."""
 
     @property
     def past(self) -> float:
         """Seconds of the past that each agent is asked for."""
-        return min(PAST, max(LEAST_PAST, PAST_FRAMES / len(self.channels.spec.agents)))
+        unknown = 0.0 if self.known_until is None else self.clock() - self.known_until + _OVERLAP
+        return min(PAST, max(LEAST_PAST, PAST_FRAMES / len(self.channels.spec.agents), unknown))
 
 
 class _LinkError(Exception):
-    def __init__(self, state: LinkState, reason: str) -> None:
+    def __init__(self, state: LinkState, reason: str, *, is_stranger: bool = False) -> None:
         super().__init__(reason)
         self.state = state
         self.reason = reason
+        self.is_stranger = is_stranger
 
 
 class AgentStream:
@@ -114,7 +120,9 @@ class AgentStream:
                 # What was heard comes before the end.
                 await self._messages.taken()
                 error = self._failure or error
-                if error.state is LinkState.DOWN and self._farewell is not None:
+                if await self._may_find_way(error):
+                    pass
+                elif error.state is LinkState.DOWN and self._farewell is not None:
                     self._set_link(*self._farewell)
                 else:
                     self._set_link(error.state, error.reason)
@@ -124,7 +132,15 @@ class AgentStream:
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, self._patience.longest)
 
+    async def _may_find_way(self, error: _LinkError) -> bool:
+        """Decide whether an agent that was never heard may be reached by another way soon: nothing is told yet."""
+        if error.state is LinkState.DOWN or error.is_stranger:
+            may_find = await self._channels.lost(self._task, is_stranger=error.is_stranger)
+            return may_find and self._agent is None
+        return False
+
     async def _follow(self) -> None:
+        await self._channels.find_way(self._task)
         self._dialled = seat = self._channels.address(self._task)
         # Of whichever run: the agents of a cluster may be started again as another one.
         to = replace(self._channels.identity(self._task), run="")
@@ -155,7 +171,9 @@ class AgentStream:
                 await self._channels.locate([seat])
                 if self._channels.placement.seats.get(self._task) != seat:
                     return
-            raise _LinkError(_state_of(error), await self._channels.why(self._task, error)) from None
+            is_stranger = error.code() is grpc.StatusCode.NOT_FOUND
+            why = await self._channels.why(self._task, error)
+            raise _LinkError(_state_of(error), why, is_stranger=is_stranger) from None
         finally:
             self._read_timeout.end(self._limit)
             call.cancel()
@@ -239,7 +257,7 @@ class AgentStream:
 
     def _set_up(self) -> None:
         self._was_up, self._is_doubted, self._farewell = True, False, None
-        self._set_link(LinkState.UP)
+        self._set_link(LinkState.UP, self._channels.heard(self._task))
 
     def _put_frame(self, data: bytes) -> None:
         frame = frames.frame(data)

@@ -66,8 +66,12 @@ class _Share:
     sequence: int = -1
     """Sequence of that frame."""
     is_silent: bool = False
+    way: str = ""
+    """Way to the agent in words, of the newest link that is up."""
 
     def put(self, event: Event) -> None:
+        if isinstance(event, LinkChanged) and event.state is LinkState.UP:
+            self.way = event.reason
         if self.is_whole:
             self._append(event)
         elif isinstance(event, FrameArrived):
@@ -90,7 +94,7 @@ class _Share:
             event = self.events.popleft()
             if isinstance(event, FrameArrived):
                 if self.is_silent:
-                    yield LinkChanged(event.at, self.task, LinkState.UP)
+                    yield LinkChanged(event.at, self.task, LinkState.UP, self.way)
                 self.heard, self.sequence, self.is_silent = event.at, event.frame.sequence, False
             yield event
         is_missed = self.heard is not None and second - self.heard > SILENCE and not self.is_gap
@@ -176,7 +180,7 @@ class CatchUp:
         self.is_over = True
         self._hand_on(now := self._clock())
         for task in [task for task, share in self._shares.items() if share.is_silent]:
-            self._inbox.put(LinkChanged(now, task, LinkState.UP))
+            self._inbox.put(LinkChanged(now, task, LinkState.UP, self._shares[task].way))
         await put_seconds(self._inbox, self._clock)
 
     def _after_gap(self, second: float) -> float:

@@ -1,7 +1,7 @@
 """Search for the cluster to show: the cluster of the settings, else the nearest.
 
-In this order: `--agent` or `--cluster`, TF_CONFIG, `cluster.toml` in the working folder or the configuration folder,
-the agents that run on this machine.
+In this order: `--slurm`, `--agent` or `--cluster`, TF_CONFIG, `cluster.toml` in the working folder or the configuration
+folder, the agents that run on this machine.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from pathlib import Path
 import grpc
 import grpc.aio
 from tfscale.console.settings.config import Settings
+from tfscale.console.sources.slurm_job import job_cluster
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
 from tfscale.core.cluster.cluster_spec import DEFAULT_AGENT_PORT, Address, ClusterError, ClusterSpec, Tls, parse_address
 from tfscale.core.cluster.file.cluster_file import load_cluster, read_cluster
-from tfscale.core.cluster.file.environment_cluster import cluster_from_environment
+from tfscale.core.cluster.file.environment_cluster import cluster_from_environment, names_cluster
 from tfscale.core.cluster.file.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.local.loopback_cluster import LOOPBACK
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import outranks
+from tfscale.core.settings.user_folders import user_state_folder
 
 _logger = logging.getLogger(__name__)
 _PATIENCE = 5.0
@@ -35,30 +37,48 @@ _PATIENCE = 5.0
 
 def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
     """Return the live cluster to show. Raises UsageError and CommandError."""
-    if settings.agent is not None and (settings.cluster is None or outranks(origins, "agent", "cluster")):
-        return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
+    if (job := _named_job(settings, origins)) is not None:
+        return load_cluster(job_cluster(job, user_state_folder(environment)))
+    if (entry := named_agent(settings, origins)) is not None:
+        return asyncio.run(ask_named_agent(entry, settings))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
     if (path := cluster_file(environment)) is not None:
         spec = load_found(path)
         _logger.info("the cluster is that of %s", path.absolute())
         return spec
-    if environment.get("TF_CONFIG"):
+    if names_cluster(environment):
         return cluster_from_environment(environment)[0]
     return _here(settings, environment)
+
+
+async def ask_named_agent(entry: Address, settings: Settings) -> ClusterSpec:
+    """Return the cluster of the agent of `--agent`. Raises CommandError and SecurityError."""
+    return await ask_agent(entry, own_tls(settings), insecure=settings.insecure)
+
+
+def named_agent(settings: Settings, origins: Mapping[str, str]) -> Address | None:
+    """Return the address of the agent that is asked for the cluster; None where another setting names that."""
+    is_outranked = settings.cluster is not None and not outranks(origins, "agent", "cluster")
+    return None if is_outranked or _named_job(settings, origins) is not None else settings.agent
+
+
+def _named_job(settings: Settings, origins: Mapping[str, str]) -> str | None:
+    """Return the job of Slurm whose cluster it is, empty for the only one; None where another setting names that."""
+    return settings.slurm if outranks(origins, "slurm", "agent", "cluster") else None
 
 
 async def cluster_of(agent: LocalAgent, settings: Settings) -> ClusterSpec:
     """Return the cluster of an agent of this machine. Raises UsageError and CommandError."""
     if agent.cluster is not None:
         return replace(load_cluster(Path(agent.cluster)), name=agent.run)
-    return await ask_agent(parse_address(agent.address), _tls(settings), insecure=settings.insecure)
+    return await ask_agent(parse_address(agent.address), own_tls(settings), insecure=settings.insecure)
 
 
 def is_named(settings: Settings, environment: Mapping[str, str]) -> bool:
     """Return True where the settings, a file at hand or TF_CONFIG say which cluster to show."""
-    is_given = any(each is not None for each in (settings.simulate, settings.agent, settings.cluster))
-    return is_given or bool(environment.get("TF_CONFIG")) or cluster_file(environment) is not None
+    is_given = any(each is not None for each in (settings.simulate, settings.slurm, settings.agent, settings.cluster))
+    return is_given or names_cluster(environment) or cluster_file(environment) is not None
 
 
 def local_runs(environment: Mapping[str, str]) -> list[LocalAgent]:
@@ -73,7 +93,7 @@ def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
     try:
         # An agent of another user, or in a container, announces itself elsewhere.
         usual = Address(LOOPBACK, DEFAULT_AGENT_PORT)
-        spec = asyncio.run(ask_agent(usual, _tls(settings), insecure=settings.insecure))
+        spec = asyncio.run(ask_agent(usual, own_tls(settings), insecure=settings.insecure))
         _logger.info("%s is the run of the agent at %s, which may be another user's", spec.name, usual)
         return spec
     except TfscaleError:
@@ -104,7 +124,8 @@ def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
             return agents[int(answer) - 1]
 
 
-def _tls(settings: Settings) -> Tls | None:
+def own_tls(settings: Settings) -> Tls | None:
+    """Return the certificates that the settings name; None without any."""
     if settings.ca is None or settings.certificate is None or settings.key is None:
         return None
     return Tls(settings.ca, settings.certificate, settings.key)
@@ -116,6 +137,7 @@ async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> Clu
     task = Task(Role.WORKER, 0)
     channels = Channels(ClusterSpec("agent", {task: address}, {task: address}, tls=tls), insecure=insecure)
     try:
+        await channels.learn_name(address)
         call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:

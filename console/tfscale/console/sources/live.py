@@ -27,11 +27,18 @@ class LiveSource:
     is_live = True
 
     def __init__(
-        self, channels: Channels, patience: Patience | None = None, clock: Callable[[], float] | None = None
+        self,
+        channels: Channels,
+        patience: Patience | None = None,
+        clock: Callable[[], float] | None = None,
+        *,
+        known_until: float | None = None,
     ) -> None:
+        """Make a source of these agents; what they have kept since `known_until`, Unix seconds, is asked for, too."""
         self._channels = channels
         self._patience = patience or Patience()
         self._clock = clock or Clock()
+        self._known_until = known_until
 
     @property
     def spec(self) -> ClusterSpec:
@@ -46,6 +53,7 @@ class LiveSource:
             patience=self._patience,
             clock=self._clock,
             inbox=inbox,
+            known_until=self._known_until,
             catch_up=CatchUp(inbox, self._clock, self.spec.agents),
             messages=MessageQueue(GATHERED),
             read_timeout=ReadTimeout(self._patience.silence),

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 from tfscale.console.baselines.baseline_file import BaselineFile, open_baselines
 from tfscale.console.engine.source import Source
 from tfscale.console.engine.straggler_policy import StragglerPolicy
-from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_folder import open_recording
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources.cluster_finder import find_cluster
+from tfscale.console.sources.cluster_finder import find_cluster, named_agent
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.recorded import Player
-from tfscale.console.sources.simulation.simulated import SimulatedSource
+from tfscale.console.sources.simulation.simulated import Shape, SimulatedSource
 from tfscale.console.sources.simulation.simulated_commands import SimulatedCommands
 from tfscale.console.transport.channels import Channels
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
-from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.settings.precedence import outranks
 
 T = TypeVar("T")
@@ -47,17 +47,17 @@ class ClusterConnection:
 
     def run(self, job: Job[T]) -> T:
         """Run the job in an event loop of its own, close the channels, and return its result."""
+        return asyncio.run(self.run_within(job))
 
-        async def run_and_close() -> T:
-            try:
-                return await job()
-            finally:
-                if self.channels is not None:
-                    await self.channels.close()
-                if self.baselines is not None:
-                    self.baselines.close()
-
-        return asyncio.run(run_and_close())
+    async def run_within(self, job: Job[T]) -> T:
+        """Run the job in the present event loop, close the channels, and return its result."""
+        try:
+            return await job()
+        finally:
+            if self.channels is not None:
+                await self.channels.close()
+            if self.baselines is not None:
+                self.baselines.close()
 
 
 def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterConnection:
@@ -68,17 +68,35 @@ def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping
     if settings.simulate is not None and not outranks(origins, "simulate", "cluster", "agent"):
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
-        source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
-        return ClusterConnection(source, SimulatedCommands(source.cluster))
-    return connect_to(find_cluster(settings, origins, environment), settings, environment)
+        return connect_simulated(settings, settings.simulate)
+    spec = find_cluster(settings, origins, environment)
+    return connect_to(spec, settings, environment, named_agent(settings, origins))
 
 
-def connect_to(spec: ClusterSpec, settings: Settings, environment: Mapping[str, str]) -> ClusterConnection:
-    """Return the source and commands of a live cluster. Raises SecurityError."""
-    channels = Channels(spec, insecure=settings.insecure)
-    return ClusterConnection(LiveSource(channels), AgentCommands(channels), channels, open_baselines(environment))
+def connect_to(
+    spec: ClusterSpec,
+    settings: Settings,
+    environment: Mapping[str, str],
+    entry: Address | None = None,
+    *,
+    known_until: float | None = None,
+) -> ClusterConnection:
+    """Return the source and commands of a live cluster; `entry` is the agent that led to it, if one was named.
+
+    `known_until` is the time up to which a recording has it, Unix seconds. Raises SecurityError.
+    """
+    channels = Channels(spec, insecure=settings.insecure, entry=entry)
+    source = LiveSource(channels, known_until=known_until)
+    return ClusterConnection(source, AgentCommands(channels), channels, open_baselines(environment))
+
+
+def connect_simulated(settings: Settings, workers: int) -> ClusterConnection:
+    """Return the source and commands of a simulated cluster."""
+    shape = Shape(settings.ps or 0, settings.spares or 0, settings.stages or 0)
+    source = SimulatedSource(workers, settings.fault, shape, rate=settings.rate)
+    return ClusterConnection(source, SimulatedCommands(source.cluster))
 
 
 def open_replay(path: Path) -> ClusterConnection:
     """Return the recording as a source for the screens. Raises UsageError."""
-    return ClusterConnection(Player(Recording(path)), NoCommands("this is a replay: it is over"))
+    return ClusterConnection(Player(open_recording(path)), NoCommands("this is a replay: it is over"))

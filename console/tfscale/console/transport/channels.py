@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 from tfscale.console.transport.readable_channel import readable
+from tfscale.console.transport.ways import Ways
 from tfscale.console.wire import calls
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError, day
@@ -52,6 +53,8 @@ _PATIENCE = 1.0
 """Seconds for the question why a connection failed: then the link is tried again."""
 _FILES = 32
 """Open files that a console needs besides those of its streams (chosen): with 16 it was seen to work, with 12 not."""
+_RELAYED = 6
+"""Open files for an agent that is relayed: two channels with both their ends here, the socket, and a try."""
 _MOST_ASKING = 4
 """Largest number of failed connections asked for a reason at once: if all fail, a few reasons tell why."""
 
@@ -63,12 +66,13 @@ class CommandError(TfscaleError):
 class Channels:
     """Channels by task. A stream has a channel of its own: when it is replaced, a long command goes on.
 
+    `entry` is the address of an agent that the operator has named, where that led to the cluster.
     Raises SecurityError where an agent may not be dialled or a certificate cannot be read, and UsageError where too few
     open files are allowed for all streams.
     """
 
-    def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
-        open_files.allow(_FILES + len(spec.agents))
+    def __init__(self, spec: ClusterSpec, *, insecure: bool = False, entry: Address | None = None) -> None:
+        open_files.allow(_FILES + len(spec.agents) * (1 if entry is None else _RELAYED))
         self.spec = spec
         self.placement = file_placement(spec)
         """The newest placement that any agent has told."""
@@ -82,6 +86,7 @@ class Channels:
         if (own := self._opener.certificates) is not None and own.facts.ends_soon(time.time()):
             _logger.warning("%s expires on %s: renew it before", own.tls.certificate, day(own.facts.end))
         self._version = self._opener.version
+        self._ways = Ways(self._opener, spec.agents.values(), self._fingerprint, entry)
         self._channels: dict[Task, grpc.aio.Channel] = {}
         self._streams: dict[Task, grpc.aio.Channel] = {}
         self._stubs: dict[Task, AgentAsyncStub] = {}
@@ -112,12 +117,39 @@ class Channels:
                 self._stubs.pop(task, None)
                 self._replaced += [kept.pop(task) for kept in (self._channels, self._streams) if task in kept]
 
+    async def find_way(self, task: Task) -> None:
+        """Find out how the task's agent can be reached, where it cannot be dialled. It may take seconds."""
+        address = self.address(task)
+        before = self._ways.socket(address)
+        await self._ways.find(address)
+        if self._ways.socket(address) != before:
+            await self._drop(task)
+
+    def heard(self, task: Task) -> str:
+        """Note that the task's agent answers, and return by which way in words; empty where it is dialled."""
+        address = self.address(task)
+        self._ways.heard(address, str(task))
+        return self._ways.words(address)
+
+    async def lost(self, task: Task, *, is_stranger: bool = False) -> bool:
+        """Note that the task's agent does not answer, and return whether another way may be found in a moment.
+
+        `is_stranger` is true where one of another cluster answers at its address.
+        """
+        address = self.address(task)
+        was_relayed = bool(self._ways.socket(address))
+        self._ways.lost(address, is_stranger=is_stranger)
+        if was_relayed:
+            await self._drop(task)
+        return self._ways.may_find(address)
+
     async def locate(self, seats: Sequence[Address] | None = None) -> None:
         """Ask the agents of `seats`, by default all, for the newest placement; a stream sends it unasked."""
         to = TaskIdentity(fingerprint=self._fingerprint)
 
         async def ask(seat: Address) -> None:
-            async with self._opener.open(seat) as channel:
+            await self._ways.find(seat)
+            async with self._opener.open(seat, socket=self._ways.socket(seat)) as channel:
                 request = calls.seat_request(to, seat)
                 with contextlib.suppress(grpc.aio.AioRpcError):  # it is not there, or its tasks never move
                     reply = await PlacementStub(readable(channel)).Seat(request, timeout=_PATIENCE)
@@ -129,6 +161,10 @@ class Channels:
         """Return the names of a task's agent; the run is the lead's, or the agent's own while the lead's is unknown."""
         run = self.runs.get(self.spec.lead, self.runs.get(task, ""))
         return TaskIdentity(run, str(task), self._fingerprint)
+
+    async def learn_name(self, address: Address) -> None:
+        """Ask for the name of the agent at an address, which may be a forwarded port."""
+        await self._opener.learn_name(address)
 
     def why_no_order(self) -> str:
         """Return why agents take no order of this console, by its own certificate; empty if they may."""
@@ -142,7 +178,7 @@ class Channels:
         """Return the stub of the task's agent, for use in one event loop."""
         self._replace_older()
         if task not in self._stubs:
-            self._channels[task] = self._opener.open(self.address(task))
+            self._channels[task] = self._open(task)
             self._stubs[task] = AgentStub(readable(self._channels[task]))
         return self._stubs[task]
 
@@ -155,11 +191,22 @@ class Channels:
         """Open the stream of the task's agent; its replies are left as bytes."""
         self._replace_older()
         if task not in self._streams:
-            self._streams[task] = self._opener.open(self.address(task), is_stream=True)
+            self._streams[task] = self._open(task, is_stream=True)
         serialize = agent_pb2.WatchRequest.SerializeToString
         call: grpc.aio.UnaryStreamCall[Any, bytes]
         call = self._streams[task].unary_stream(_WATCH, request_serializer=serialize)(request)
         return call
+
+    def _open(self, task: Task, *, is_stream: bool = False) -> grpc.aio.Channel:
+        address = self.address(task)
+        return self._opener.open(address, is_stream=is_stream, socket=self._ways.socket(address))
+
+    async def _drop(self, task: Task) -> None:
+        """Close the channels of a task: its agent is reached by another way from now on."""
+        self._stubs.pop(task, None)
+        for kept in (self._channels, self._streams):
+            if (channel := kept.pop(task, None)) is not None:
+                await channel.close()
 
     async def forget(self, task: Task) -> None:
         """Close the connection of a silent stream: the next stream has another one.
@@ -174,13 +221,16 @@ class Channels:
 
         This side's certificate is first read anew, if its files have changed.
         """
+        address = self.address(task)
+        if error.code() is grpc.StatusCode.UNAVAILABLE and (problem := self._ways.problem(address)):
+            return problem
         is_unknown = error.code() is grpc.StatusCode.UNAVAILABLE and could_be_tls(error.details() or "")
         if not is_unknown or self._asking >= _MOST_ASKING:
             return first_line(error)
         self._asking += 1
         try:
             async with asyncio.timeout(_PATIENCE):
-                return await asyncio.to_thread(self._fault, self.address(task)) or first_line(error)
+                return await asyncio.to_thread(self._fault, address) or first_line(error)
         except TimeoutError:
             return first_line(error)
         finally:
@@ -197,7 +247,8 @@ class Channels:
             # New files that are wrong are this side's fault, which is told by their name below.
             with contextlib.suppress(SecurityError):
                 self._opener.certificates.refresh()
-        return tls_fault(address, self._opener.tls, _PATIENCE)
+        path, name = self._ways.socket(address), self._opener.names.get(address, "")
+        return tls_fault(address, self._opener.tls, _PATIENCE, path=path, name=name)
 
     def _replace_older(self) -> None:
         """Have channels opened anew where this side has a newer certificate."""
@@ -213,6 +264,7 @@ class Channels:
             await channel.close()
         for kept in (self._channels, self._streams, self._stubs):
             kept.clear()
+        await self._ways.close()
 
 
 def _window(agents: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +13,9 @@ from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
 from tfscale.core.access.orders import ORDERS, Order
+from tfscale.core.cluster.many_questions import first_to_answer
 from tfscale.core.cluster.task import Task
+from tfscale.core.records.task_status import Stage
 from tfscale.core.text import printable
 from tfscale.core.validation import check_time
 
@@ -25,8 +26,6 @@ _ORDER_PATIENCE = 10.0
 """Seconds in which an agent carries out an order; the lead's agent may have to reach all others."""
 _LEAD_PATIENCE = 3.0
 """Seconds for the lead's agent to answer before another one is asked to carry an order."""
-_AT_ONCE = 64
-"""Agents that are asked at once."""
 PROFILE_SECONDS = 5.0
 """Length of a profile unless another is requested."""
 
@@ -75,8 +74,11 @@ class Commands(Protocol):
     async def stack(self, task: Task) -> Stack:
         """Return the Python stacks of a task's threads."""
 
-    def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
-        """Take TensorFlow's profile of a task's process, and yield the progress; the last has the file."""
+    def profile(self, task: Task, seconds: float, *, fetch: bool = False) -> AsyncIterator[Profile]:
+        """Take TensorFlow's profile of a task's process, and yield the progress; the last stage has the file's name.
+
+        With `fetch` the file follows piece by piece.
+        """
 
 
 class NoCommands:
@@ -109,7 +111,7 @@ class NoCommands:
     async def stack(self, _task: Task) -> Stack:
         raise CommandError(f"no stack: {self._reason}")
 
-    async def profile(self, _task: Task, _seconds: float) -> AsyncIterator[Profile]:
+    async def profile(self, _task: Task, _seconds: float, *, fetch: bool = False) -> AsyncIterator[Profile]:  # noqa: ARG002
         raise CommandError(f"no profile: {self._reason}")
         yield
 
@@ -167,21 +169,19 @@ class AgentCommands:
         others.remove(lead)
         if not others or await self._answers(lead):
             return lead
-        for begin in range(0, len(others), _AT_ONCE):
-            wave = others[begin : begin + _AT_ONCE]
-            answers = await asyncio.gather(*map(self._answers, wave))
-            if there := [task for task, is_there in zip(wave, answers, strict=True) if is_there]:
-                _logger.warning("the agent of %s does not answer: that of %s is asked", lead, there[0])
-                return there[0]
-        return lead
+        if (other := await first_to_answer(self._answers, others)) is None:
+            return lead
+        _logger.warning("the agent of %s does not answer: that of %s is asked", lead, other)
+        return other
 
-    async def _answers(self, task: Task) -> bool:
-        """Decide whether a task's agent is there; one that refuses is."""
+    async def _answers(self, task: Task) -> bool | None:
+        """Return True where a task's agent is there, also one that refuses, else None."""
         request = calls.describe_request(self._channels.identity(task))
         try:
             await self._channels.stub(task).Describe(request, timeout=_LEAD_PATIENCE)
         except grpc.aio.AioRpcError as error:
-            return error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                return None
         return True
 
     async def _followed(self, call: Any, verb: str, lead: Task) -> AsyncIterator[CommandProgressed]:
@@ -190,8 +190,9 @@ class AgentCommands:
             try:
                 async for message in call:
                     check_time(message.at)
-                    yield calls.progress(message, verb, message.at)
-                    has_begun = True
+                    progress = calls.progress(message, verb, message.at)
+                    yield progress
+                    has_begun = has_begun or progress.stage is not Stage.WORKING
             except grpc.aio.AioRpcError as error:
                 if not has_begun or error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise
@@ -220,8 +221,9 @@ class AgentCommands:
             check_time(reply.at)
         return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
-    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
-        call = self._channels.stub(task).Profile(calls.profile_request(self._channels.identity(task), seconds))
+    async def profile(self, task: Task, seconds: float, *, fetch: bool = False) -> AsyncIterator[Profile]:
+        request = calls.profile_request(self._channels.identity(task), seconds, fetch=fetch)
+        call = self._channels.stub(task).Profile(request)
         async with self._explained("no profile", task, call):
             async for reply in call:
                 yield calls.profile(reply, seconds)

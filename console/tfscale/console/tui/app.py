@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
 from textual import work
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.message import Message
 from textual.notifications import SeverityLevel
+from tfscale.console.alerts.run_alerts import RunAlerts
 from tfscale.console.analysis.findings import one_each
 from tfscale.console.ending.end_card import EndCard, end_card
 from tfscale.console.ending.run_memory import RunMemory
@@ -23,10 +23,8 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, Rewound
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.stop_condition import StopCondition
-from tfscale.console.recording.recording_reader import SUFFIX
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.view_state import View, ViewFile
-from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
 from tfscale.console.tui.attention import (
     POP_TITLE,
@@ -38,11 +36,12 @@ from tfscale.console.tui.attention import (
     silenced,
     terminal_title,
 )
+from tfscale.console.tui.changed_cells import SparingApp
 from tfscale.console.tui.dialogs.command_entry import CommandEntry
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
-from tfscale.console.tui.replay_controls import MOMENTS, ReplayControls
+from tfscale.console.tui.recording_control import RecordingControl
 from tfscale.console.tui.screen_copy import Copied, save_screen
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
@@ -56,25 +55,23 @@ from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme, theme_name
 from tfscale.console.tui.widgets.base_widgets import CulpritWanted, TaskOpened
 from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
-from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.navigation.tab_line import PageChosen
 from tfscale.console.tui.widgets.panes.cluster_summary import Tag, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline, headline
 from tfscale.console.tui.widgets.table.culprits import next_culprit
 from tfscale.core.access.orders import ORDERS
 from tfscale.core.cluster.task import Task
-from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.errors import TfscaleError
 
-_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event"}
 _PAGES: dict[str, type[SnapshotScreen]] = {
     "steps": StepsScreen,
     "events": EventsScreen,
     "advice": AdviceScreen,
-    "hosts": HostsScreen,
 }
 """Pages of the whole cluster that need nothing but the snapshot."""
-_WHILE_RUSHING = 0.1
-"""Seconds between two pictures while a replay catches up."""
+_WHILE_LATE = 0.5
+"""Seconds between two pictures of the past: on a busy machine a picture of each second would take the console as long
+as the second did, and it would stay behind."""
 _TOAST = 10.0
 """Seconds for which a new serious finding is told on another page."""
 
@@ -88,7 +85,7 @@ class Leaving(Enum):
     TO_RUNS = "to the list of runs"
 
 
-class ConsoleApp(App[Leaving]):
+class ConsoleApp(SparingApp[Leaving]):
     """Live console in a terminal."""
 
     TITLE = "tfscale"
@@ -112,12 +109,6 @@ class ConsoleApp(App[Leaving]):
         Binding("exclamation_mark", "culprit", "the culprit; again: the next task with trouble", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
-        Binding("left_square_bracket", "step(-1)", "a second back", show=False),
-        Binding("right_square_bracket", "step(1)", "a second forth", show=False),
-        Binding("plus", "faster(1)", "faster", show=False),
-        Binding("minus", "faster(-1)", "slower", show=False),
-        Binding("n", "next_event", "to the next event", show=False),
-        Binding("N", "last_event", "to the event before", show=False),
         Binding("M", "acknowledge", "acknowledge the finding on top: no alarm; again: all alarms", show=False),
         Binding("colon", "command", "a command by its name, with completion", show=False),
         Binding("y", "copy(False)", "copy the row under the cursor, or the marked ones", show=False),
@@ -150,30 +141,32 @@ class ConsoleApp(App[Leaving]):
         owns_run: bool = False,
         bell: bool = False,
         is_of_list: bool = False,
+        alerts: RunAlerts | None = None,
     ) -> None:
         """Show an engine's cluster; `is_of_list` where it was chosen from a list of runs, to which a key leads back."""
         super().__init__()
         self._rings = bell
         self._owns_run = owns_run
         self._is_of_list = is_of_list
+        self._alerts = alerts
         self._engine = engine
         self._spec = engine.source.spec
         self._commands = commands
-        self._orders = Orders(self, engine, commands)
+        tape = tape or ActiveRecording(self._spec)
+        self._orders = Orders(self, engine, commands, lambda: tape.path)
         self._is_read_only = read_only
-        self._tape = tape or ActiveRecording(self._spec)
+        self._recording = RecordingControl(tape, engine)
         self._until = until or StopCondition()
         self._view_file = view_file or ViewFile()
-        self._remote = ReplayControls(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
-        """Newest snapshot, held back until the one before has been visible for `_WHILE_RUSHING`."""
+        """Newest snapshot, held back until the one before has been visible for a while."""
         self._shown: Snapshot | None = None
         """Snapshot that the screens show."""
         self._glyphs = ASCII if ascii else UNICODE
         # Without colours, and with 16 colours, of which some parts would share one, bars are made of letters.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self.set_class(ascii, "-ascii")
-        self.set_class(read_only or self._remote is not None, "-read-only")
+        self.set_class(read_only, "-read-only")
         self.set_class(bool(commands.why_no_order()), "-observer")
         self.set_class(is_of_list, "-of-list")
         self._is_paused = False
@@ -200,9 +193,6 @@ class ConsoleApp(App[Leaving]):
             self.push_screen(self._page_of(next(iter(self._spec.tasks))))
         self._watch()
         self._record()
-        if self._remote is not None:
-            # A replay changes its position without a snapshot when it pauses and when it ends.
-            self.set_interval(0.5, self._show_note)
 
     @work(group="watch")
     async def _watch(self) -> None:
@@ -210,26 +200,33 @@ class ConsoleApp(App[Leaving]):
 
     @work(group="record")
     async def _record(self) -> None:
-        await self._tape.run()
+        await self._recording.run()
 
     def event_folded(self, event: Event) -> None:
         """Remember an event for the end card; the screens show snapshots only. Called by the engine."""
         if isinstance(event, Rewound):
             self._memory = RunMemory()
         self._memory.fold(event)
+        if self._alerts is not None:
+            self._alerts.event_folded(event)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         """Show a snapshot. Called by the engine."""
         self._memory.add(snapshot)
+        if self._alerts is not None:
+            self._alerts.recording = self._recorded_to
+            self._alerts.snapshot_taken(snapshot, self._memory)
         self._call_attention(snapshot)
-        if self._remote is not None:
-            self._remote.watch(snapshot)
-            if self._remote.player.is_catching_up and self._waiting is not None:
-                self._waiting = snapshot
-                return
+        if self._waiting is not None and self._rest(snapshot):
+            self._waiting = snapshot
+            return
         if not snapshot.is_outdated and self._until.is_over(snapshot, self._engine.state):
             self.exit(Leaving.RUN_ENDS if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
+
+    def _rest(self, snapshot: Snapshot) -> float:
+        """Return the seconds between two pictures while snapshots come faster than one can look at them, else 0."""
+        return _WHILE_LATE if snapshot.is_outdated else 0.0
 
     def _name_terminal(self, snapshot: Snapshot) -> None:
         """Set the terminal's title."""
@@ -240,7 +237,7 @@ class ConsoleApp(App[Leaving]):
     def _call_attention(self, snapshot: Snapshot) -> None:
         """Tell new serious findings of the present, where no page has them."""
         news = self._attention.news(snapshot)
-        if not news or snapshot.is_outdated or self._remote is not None or not self.is_running:
+        if not news or snapshot.is_outdated or not self.is_running:
             return
         if self._rings:
             self.bell()
@@ -257,10 +254,22 @@ class ConsoleApp(App[Leaving]):
         """Show an error of the console's own; may be called from any thread."""
         self.notify(problem, severity="error", timeout=60)
 
+    def alert_failed(self, problem: str) -> None:
+        """Show that an alert did not arrive, or that alerts arrive again."""
+        if self.is_running:
+            self.notify(problem, severity="warning", timeout=_TOAST, markup=False)
+
+    def finish_alerts(self) -> None:
+        """Send the alerts that were gathered so far: the console ends."""
+        if self._alerts is not None:
+            self._alerts.finish(self._memory)
+
     def _show(self, snapshot: Snapshot) -> None:
-        self._waiting = snapshot
+        rest = self._rest(snapshot)
+        self._waiting = snapshot if rest else None
         self.post_message(self.SnapshotTaken(snapshot))
-        self.set_timer(_WHILE_RUSHING, lambda: self._show_newest(snapshot))
+        if rest:
+            self.set_timer(rest, lambda: self._show_newest(snapshot))
 
     def _show_newest(self, scheduled: Snapshot) -> None:
         waiting, self._waiting = self._waiting, None
@@ -292,8 +301,13 @@ class ConsoleApp(App[Leaving]):
         """Return the card of the run, if it is over, or `is_asked` to end."""
         if self._shown is None:
             return None
-        path = self._tape.path if self._remote is None else self._remote.player.path
-        return end_card(self._shown, self._memory, path, is_asked=is_asked)
+        return end_card(
+            self._shown, self._memory, self._recorded_to, asked="ended from this console" if is_asked else ""
+        )
+
+    @property
+    def _recorded_to(self) -> Path | None:
+        return self._recording.path
 
     def _show_end_card(self) -> None:
         card = self.end_card()
@@ -327,10 +341,7 @@ class ConsoleApp(App[Leaving]):
             self.notify(f"{self._view_file.path}: the view could not be saved: {error.strerror}", severity="warning")
 
     def action_pause(self) -> None:
-        if self._remote is not None:
-            self._remote.player.pause()
-        else:
-            self._is_paused = not self._is_paused
+        self._is_paused = not self._is_paused
         self._show_note()
 
     def action_acknowledge(self) -> None:
@@ -346,107 +357,65 @@ class ConsoleApp(App[Leaving]):
         self._give(silenced(self._newest, self._acknowledged))
 
     def action_record(self) -> None:
-        if self._remote is not None:
-            self.notify("this is a replay: it is recorded already")
-        elif self._tape.path is not None:
-            path = self._tape.path
-            self._tape.end()
-            self.notify(self._tape.problem or f"recorded to {path}")
-        else:
-            self._begin_recording()
-        self._show_note()
-
-    def _begin_recording(self) -> None:
-        now = self._engine.source.now()
-        path = Path(f"{self._spec.name}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}{SUFFIX}")
         try:
-            self._tape.begin(path, now, self._engine.state.known_links(now))
-            self.notify(f"recording to {path}; R ends it")
+            self.notify(self._recording.turn())
         except TfscaleError as error:
             self.notify(str(error), severity="error")
+        self._show_note()
 
     def _show_note(self) -> None:
-        if self._tape.problem is not None:
-            self.notify(self._tape.problem, severity="error")
-            self._tape.problem = None
-        note, tags = "", list[Tag]()
-        if self._remote is not None:
-            note = self._remote.title()
-            self._show_replay_keys(self._remote)
-            tags.append(Tag("REPLAY", "transfer"))
-            if (damage := self._remote.new_damage()) is not None:
-                self.notify(damage, severity="warning", timeout=30)
-        if self._tape.path is not None:
-            tags.append(Tag("REC", "critical"))
-        if self._is_paused or (self._remote is not None and self._remote.player.position.is_paused):
-            tags.append(Tag("PAUSED", "warning"))
-        if self._is_read_only and self._remote is None:
-            tags.append(Tag("OBSERVER", "info"))
+        """Show on all open pages what is special about this console."""
+        if (problem := self._recording.new_problem()) is not None:
+            self.notify(problem, severity="error")
+        note, tags = self._note(), tuple(self._tags())
         for screen in self.screen_stack:
             for title in screen.query(Title):
-                title.note, title.tags = note, tuple(tags)
+                title.note, title.tags = note, tags
 
-    def _show_replay_keys(self, remote: ReplayControls) -> None:
-        """Show the keys of a replay on each open page, and its position where no title has it."""
-        for screen in self.screen_stack:
-            for bar in screen.query(KeyBar):
-                bar.first = remote.keys(has_title=bool(screen.query(Title)))
+    def _note(self) -> str:
+        """Return the words beside the name of the cluster."""
+        return ""
+
+    def _tags(self) -> Iterator[Tag]:
+        """Yield the tags beside the name of the cluster."""
+        if self._recording.path is not None:
+            yield Tag("REC", "critical")
+        if self._is_paused:
+            yield Tag("PAUSED", "warning")
+        if self._is_read_only:
+            yield Tag("OBSERVER", "info")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in _REPLAY_ACTIONS:
-            return self._remote is not None
         if action == "open":
             return self._open_page is None or parameters[0] != self._open_page.page
         if action == "runs":
             return self._is_of_list
         if action == "order":
             offers = self._orders.offers(ORDERS[str(parameters[0])], self._selected(), self._shown)
-            return not self._is_read_only and self._remote is None and offers
+            return not self._is_read_only and offers
         return super().check_action(action, parameters)
 
     def action_runs(self) -> None:
         self.exit(Leaving.TO_RUNS)
 
-    def action_step(self, seconds: int) -> None:
-        if self._remote is not None:
-            self._remote.player.step(float(seconds))
-
-    def action_faster(self, by: int) -> None:
-        if self._remote is not None:
-            self._remote.player.faster(by)
-            self._show_note()
-
-    def action_next_event(self) -> None:
-        if self._remote is not None and self._shown is not None:
-            self._remote.next_event(self._shown)
-
-    def action_last_event(self) -> None:
-        if self._remote is not None and self._shown is not None:
-            self._remote.last_event(self._shown)
-
     def action_command(self) -> None:
-        """Have a command typed; in a replay it may be a moment."""
-        if self._remote is not None:
-            line = CommandEntry(commands_of(self), self.appearance, f"or a moment: {MOMENTS}")
-        else:
-            line = CommandEntry(commands_of(self), self.appearance)
-        self.push_screen(line, self._carry_out)
+        """Have a command typed."""
+        self.push_screen(CommandEntry(commands_of(self), self.appearance), self._carry_out)
 
     def _carry_out(self, typed: NamedCommand | str | None) -> None:
         if isinstance(typed, NamedCommand):
             # Once the line is gone, so that the command finds the page below it.
             self.call_later(typed.call)
-        elif typed and self._remote is not None:
-            try:
-                self._remote.go_to(typed)
-            except UsageError as error:
-                self.notify(str(error), severity="error", markup=False)
         elif typed:
-            self.notify(
-                f"{typed!r} is no command: ? names all keys, and : with nothing typed the commands",
-                severity="error",
-                markup=False,
-            )
+            self._carry_out_words(typed)
+
+    def _carry_out_words(self, typed: str) -> None:
+        """Say that what was typed names no command."""
+        self.notify(
+            f"{typed!r} is no command: ? names all keys, and : with nothing typed the commands",
+            severity="error",
+            markup=False,
+        )
 
     def action_copy(self, sentence: bool) -> None:
         """Copy the selected rows, or the sentence on top; without rows the sentence."""
@@ -475,18 +444,15 @@ class ConsoleApp(App[Leaving]):
             self.cluster.action_heat()
         elif name == "log" and selected:
             self.push_screen(self._page_of(selected[0], only="log"))
+        elif name == "hosts":
+            near = self._shown.view(selected[0]).agent.host if self._shown and selected else ""
+            self.push_screen(HostsScreen(self._shown, self.appearance, near))
         elif (kind := _PAGES.get(name)) is not None:
             self.push_screen(kind(self._shown, self.appearance))
 
     def on_page_chosen(self, message: PageChosen) -> None:
         if self._open_page is not None and message.page != self._open_page.page:
             self.action_open(message.page)
-
-    def on_events_screen_jump_requested(self, message: EventsScreen.JumpRequested) -> None:
-        if self._remote is not None:
-            self._remote.player.seek(message.at)
-            self._remote.player.hold()
-            self._show_note()
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -510,14 +476,14 @@ class ConsoleApp(App[Leaving]):
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
     def on_task_opened(self, message: TaskOpened) -> None:
-        self.push_screen(self._page_of(message.task))
+        self.push_screen(self._page_of(message.task, moment=message.moment))
 
     def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
         self.push_screen(self._page_of(message.task, only="log"))
 
-    def _page_of(self, task: Task, only: str = "") -> TaskScreen:
+    def _page_of(self, task: Task, only: str = "", moment: float | None = None) -> TaskScreen:
         follow, is_sole = self._commands.follow_log, len(self._spec.tasks) == 1
-        return TaskScreen(self._shown, self.appearance, task, follow, only=only, is_sole=is_sole)
+        return TaskScreen(self._shown, self.appearance, task, follow, only=only, is_sole=is_sole, moment=moment)
 
     def on_task_screen_turned(self, message: TaskScreen.Turned) -> None:
         self._turn_to(self.cluster.table.neighbour(message.task, message.by))
@@ -526,7 +492,7 @@ class ConsoleApp(App[Leaving]):
         """Show another task on the page of a task, in the same parts."""
         if isinstance(self.screen, TaskScreen) and self.screen.selected != (task,):
             self.cluster.show_row(task)
-            self.switch_screen(self._page_of(task, self.screen.only))
+            self.switch_screen(self._page_of(task, self.screen.only, self.screen.charts.moment))
 
     def on_culprit_wanted(self, _message: CulpritWanted) -> None:
         self.action_culprit()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tfscale.console.analysis.condition.cluster_condition import Condition
+from tfscale.console.analysis.finding_kinds import kind_of
 from tfscale.console.analysis.findings import is_calm
 from tfscale.console.ending.end_card import is_over
 from tfscale.console.engine.model import Snapshot
@@ -17,8 +18,6 @@ from tfscale.core.text import printable
 
 PUSH_TITLE, POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """Sequences by which a terminal keeps its title, and gives it back [xterm, window manipulation]."""
-_WORDS = {"straggler": "slow", "hang": "stuck", "crash": "crashed", "still": "stands still", "cut_off": "cut off"}
-"""Kinds of findings as one says them of a task; others are said by their names."""
 _SERIOUS = ("serious", "critical")
 
 Key = tuple[str, str, float]
@@ -82,6 +81,5 @@ def _state(snapshot: Snapshot, glyphs: Glyphs) -> str:
     top = snapshot.findings.top
     if top is not None and top.severity != "info":
         subject = "" if top.subject == CLUSTER else f"{top.subject} "
-        word = _WORDS.get(top.kind, top.kind.replace("_", " "))
-        return f"{severity_sign(top.severity, glyphs)} {subject}{word} - "
+        return f"{severity_sign(top.severity, glyphs)} {subject}{kind_of(top).word} - "
     return f"{glyphs.moving} starting - " if snapshot.findings.condition.kind is Condition.STARTING else ""

@@ -11,22 +11,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tfscale.console.alerts.alert_setup import open_notifier, run_alerts, shown_by
+from tfscale.console.alerts.notifier import Notifier
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import resilient_states
 from tfscale.console.engine.stop_condition import StopCondition
-from tfscale.console.exit_status import ExitStatus
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.settings.view_state import ViewFile, state_path
 from tfscale.console.sources.cluster_finder import cluster_of, local_runs
+from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.source_factory import ClusterConnection, connect_to
+from tfscale.console.watch.past_file import past_of
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.local.local_agents import LocalAgent
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.settings.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from tfscale.console.tui.app import Leaving
+    from tfscale.console.tui.app import ConsoleApp, Leaving
 
 _logger = logging.getLogger(__name__)
 
@@ -89,21 +93,31 @@ def _show(
 ) -> tuple[Leaving | None, int]:
     """Show the cluster, and return how the operator left and the exit status. Raises TfscaleError."""
     from tfscale.console.tui.app import ConsoleApp, Leaving
+    from tfscale.console.tui.replay_app import ReplayApp
 
-    spec = connection.source.spec
+    source, spec = connection.source, connection.source.spec
     tape = ActiveRecording(spec)
-    if settings.record is not None:
-        tape.begin(settings.record, connection.source.now())
+    # A replay tells nobody; each page of --serve would tell everybody once more.
+    notifier = open_notifier(settings) if source.is_live and not is_served(environment) else Notifier()
+    alerts = None
+    if notifier.channels:
+        alerts = run_alerts(settings, notifier, shown_by(settings, connection), settings.record)
 
     def failed(problem: str) -> None:
         _logger.error("%s", problem)
         app.failed(problem)
 
-    new_state = resilient_states(spec, failed, connection.baselines)
-    app = ConsoleApp(
-        Engine(connection.source, new_state, tape.write, connection.straggler_policy(settings)),
-        connection.commands,
-        tape,
+    past = past_of(spec, settings, environment) if connection.channels is not None else None
+    # Once nothing else can be refused: the same command would find its own empty recording.
+    if settings.record is not None:
+        tape.begin(settings.record, source.now())
+    new_state = resilient_states(spec, failed, connection.baselines, past=past)
+    engine = Engine(source, new_state, tape.write, connection.straggler_policy(settings))
+    build = partial(ReplayApp, player=source) if isinstance(source, Player) else ConsoleApp
+    app: ConsoleApp = build(
+        engine,
+        commands=connection.commands,
+        tape=tape,
         ascii=_draws_ascii(settings, environment),
         until=StopCondition(settings.until, settings.seconds),
         view_file=ViewFile.at(state_path(environment)),
@@ -112,20 +126,34 @@ def _show(
         owns_run=end_run is not None,
         bell=settings.bell,
         is_of_list=is_of_list,
+        alerts=alerts,
     )
+    notifier.tell = app.alert_failed
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
-    leaving = connection.run(app.run_async)
+    leaving = connection.run(partial(_shown_with, app, notifier, settings))
     card = app.end_card(is_asked=leaving is Leaving.RUN_ENDS)
     if card is not None and leaving is not Leaving.TO_RUNS and not is_served(environment):
         print("\n".join(card.lines(shutil.get_terminal_size().columns)))
-    start_console_log(settings, logging.StreamHandler())
     if end_run is not None and leaving is Leaving.RUN_ENDS:
         end_run()
     if tape.problem:
         raise TfscaleError(f"--record {tape.problem}")
     return leaving, app.return_code or ExitStatus.WELL
+
+
+async def _shown_with(app: ConsoleApp, notifier: Notifier, settings: Settings) -> Leaving | None:
+    """Run the screens, and the notifier beside them up to its last message."""
+    notifying = asyncio.create_task(notifier.run())
+    try:
+        return await app.run_async()
+    finally:
+        app.finish_alerts()
+        start_console_log(settings, logging.StreamHandler())
+        notifier.tell = _logger.warning
+        notifier.close()
+        await notifying
 
 
 def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:

@@ -101,7 +101,7 @@ def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
         report_pb2.PROFILE_STAGE_WRITTEN: "written",
     }
     doing = stages.get(message.stage, "working")
-    return Profile(doing, printable(message.folder), printable(message.file), message.bytes)
+    return Profile(doing, printable(message.folder), printable(message.file), message.bytes, message.content)
 
 
 def stack_text(message: agent_pb2.StackReply) -> str:
@@ -159,8 +159,8 @@ def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:
     return agent_pb2.StackRequest(to=_to(to))
 
 
-def profile_request(to: TaskIdentity, seconds: float) -> agent_pb2.ProfileRequest:
-    return agent_pb2.ProfileRequest(seconds=seconds, to=_to(to))
+def profile_request(to: TaskIdentity, seconds: float, *, fetch: bool) -> agent_pb2.ProfileRequest:
+    return agent_pb2.ProfileRequest(seconds=seconds, to=_to(to), fetch=fetch)
 
 
 def examine_request(to: TaskIdentity, *, receives: bool = False) -> preflight_pb2.ExamineRequest:

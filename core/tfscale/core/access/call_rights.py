@@ -25,6 +25,7 @@ CALLS = {
     "FollowLog": Call(CallerRole.OBSERVER),
     "Apply": Call(CallerRole.AGENT, is_named=True),
     "ReportFailure": Call(CallerRole.AGENT, is_named=True),
+    "Tunnel": Call(CallerRole.OBSERVER),
     "Examine": Call(CallerRole.OPERATOR),
     "Reach": Call(CallerRole.OPERATOR),
     "Send": Call(CallerRole.OPERATOR),

@@ -102,6 +102,18 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
+def server_context(tls: Tls) -> ssl.SSLContext:
+    """Return the settings with which this side is called, by callers with a certificate of the same authority.
+
+    Raises SecurityError where the files do not fit each other.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    _load(context, tls)
+    return context
+
+
 def _load(context: ssl.SSLContext, tls: Tls) -> None:
     try:
         context.load_verify_locations(tls.ca)
@@ -121,11 +133,9 @@ def _load(context: ssl.SSLContext, tls: Tls) -> None:
 
 def _examined(tls: Tls) -> Certificate:
     """Return the facts of this side's certificate, by a handshake of this side with itself. Raises SecurityError."""
-    calling, called = client_context(tls), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    calling, called = client_context(tls), server_context(tls)
     calling.check_hostname, calling.verify_mode = False, ssl.CERT_NONE
-    called.verify_mode = ssl.CERT_REQUIRED
-    called.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN | NO_CHECK_TIME
-    _load(called, tls)
+    called.verify_flags |= NO_CHECK_TIME
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = (calling.wrap_bio(back, there), called.wrap_bio(there, back, server_side=True))
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import time
+from typing import Any
 
 from tfscale.core.access.certificate import SecurityError, client_context, read_certificate
 from tfscale.core.cluster.cluster_spec import Address, Tls
@@ -21,6 +23,8 @@ _ITS_CERTIFICATE = {
 """Words by OpenSSL's number of the error (X509_V_ERR_...); for any other number: no trusted authority has signed it."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 """Reasons that OpenSSL gives where the other side's bytes are not TLS."""
+_HOST = ("DNS", "IP Address")
+"""Kinds of names of a host in a certificate, as Python's `ssl` calls them."""
 _NOT_TLS = ("refused", "timed out", "timeout", "unreachable", "no route", "resolution", "deadline")
 """Words in gRPC's details of a failed connection that did not get as far as TLS."""
 
@@ -30,16 +34,50 @@ def could_be_tls(details: str) -> bool:
     return not any(word in details.lower() for word in _NOT_TLS)
 
 
-def tls_fault(address: Address, tls: Tls | None, patience: float = PATIENCE) -> str:
+def certified_name(address: Address, tls: Tls) -> str:
+    """Return the name in the certificate of who answers at an address, if the authority has signed it.
+
+    Empty where `address.host` will do, and where nobody answers whose certificate is right. It takes up to PATIENCE
+    seconds, so call it in a thread.
+    """
+    with contextlib.suppress(OSError, SecurityError):
+        context = client_context(tls)
+        context.check_hostname = False
+        context.set_alpn_protocols(["h2"])
+        with (
+            socket.create_connection((address.host, address.port), PATIENCE) as connection,
+            context.wrap_socket(connection) as secure,
+        ):
+            decoded: dict[str, Any] = secure.getpeercert() or {}
+        names = [name for kind, name in decoded.get("subjectAltName", ()) if kind in _HOST]
+        return "" if address.host in names else next(iter(names), "")
+    return ""
+
+
+def tls_fault(address: Address, tls: Tls | None, patience: float = PATIENCE, *, path: str = "", name: str = "") -> str:
     """Return why TLS ends connections to an agent, as words that follow the agent's address; empty if TLS ends none.
 
-    `tls` is None where this side speaks plain text. It takes up to three times `patience`, so call it in a thread.
+    `tls` is None where this side speaks plain text; `path` is a Unix socket that leads to the agent, `name` what its
+    certificate must name, where that is not the host. It takes up to three times `patience`, so call it in a thread.
     """
     try:
-        with socket.create_connection((address.host, address.port), patience) as connection:
-            return _asked_for_tls(connection) if tls is None else _refused(connection, address.host, tls)
+        with _connected(address, path, patience) as connection:
+            return _asked_for_tls(connection) if tls is None else _refused(connection, name or address.host, tls)
     except (OSError, SecurityError) as error:
         return str(error) if isinstance(error, SecurityError) else ""
+
+
+def _connected(address: Address, path: str, patience: float) -> socket.socket:
+    if not path:
+        return socket.create_connection((address.host, address.port), patience)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(patience)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def _asked_for_tls(connection: socket.socket) -> str:

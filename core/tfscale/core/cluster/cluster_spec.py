@@ -104,6 +104,8 @@ class ClusterSpec:
     program: ProgramSpec = ProgramSpec()
     tls: Tls | None = None
     gpu_price: GpuPrice | None = None
+    device_peak: float | None = None
+    """FLOP/s that one device makes at most with the program's data types; None: not stated."""
     recovery: RecoveryPolicy | None = None
     """None: no task is started again unasked."""
     spares: Mapping[Address, Address] = field(default_factory=dict)
@@ -151,6 +153,8 @@ class ClusterSpec:
         }
         if self.gpu_price is not None:
             document["cost"] = self.gpu_price.document()
+        if self.device_peak is not None:
+            document["devices"] = {"peak_tflops": self.device_peak / 1e12}
         if self.spares:
             agents, tasks = [str(agent) for agent in self.spares], [str(task) for task in self.spares.values()]
             document["spares"] = {"agents": agents, "tasks": tasks}

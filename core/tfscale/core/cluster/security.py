@@ -6,6 +6,7 @@ mutual TLS on every address; with neither, only loopback addresses are served an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import grpc
@@ -13,6 +14,7 @@ import grpc.aio
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError
 from tfscale.core.access.kept_certificates import KeptCertificates
+from tfscale.core.access.tls_fault import certified_name
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import token_senders
 
@@ -83,12 +85,14 @@ class ChannelOpener:
         spec: ClusterSpec,
         insecure: bool,
         certificates: KeptCertificates | None,
-        options: Sequence[tuple[str, int]] = _AGENTS_CHANNEL,
+        options: Sequence[tuple[str, int | str]] = _AGENTS_CHANNEL,
     ) -> None:
         self.certificates = certificates
         self._spec, self._insecure = spec, insecure
-        self._options = [*_EVERY_CHANNEL, *options]
+        self._options: list[tuple[str, int | str]] = [*_EVERY_CHANNEL, *options]
         self._credentials: tuple[int, grpc.ChannelCredentials] | None = None
+        self.names: dict[Address, str] = {}
+        """Name in the certificate of the agent that a forwarded port leads to, by the port's address."""
 
     @property
     def tls(self) -> Tls | None:
@@ -100,17 +104,31 @@ class ChannelOpener:
         """Number that rises when the certificate is replaced: a channel of an older version has an old certificate."""
         return 0 if self.certificates is None else self.certificates.version
 
-    def open(self, address: Address, *, is_stream: bool = False) -> grpc.aio.Channel:
+    def open(self, address: Address, *, is_stream: bool = False, socket: str = "") -> grpc.aio.Channel:
         """Open a channel; the calls of a host that is gone fail.
 
         A channel that carries only a task's stream costs less: it sends no token, and whoever reads it notices silence.
-        Raises SecurityError where the address may not be dialled.
+        `socket` is the path of a Unix socket that leads to the agent of this address: TLS still asks for that agent's
+        name, and no token of this machine is sent. Raises SecurityError where the address may not be dialled.
         """
+        target = f"unix:{socket}" if socket else str(address)
         options = self._options if is_stream else [*self._options, *_KEEPALIVE]
         if uses_tls(address, self._spec, self._insecure) and self.certificates is not None:
-            return grpc.aio.secure_channel(str(address), self._kept(self.certificates), options=options)
-        senders = token_senders(address) if address.is_loopback and not is_stream else None
-        return grpc.aio.insecure_channel(str(address), options=options, interceptors=senders)
+            if name := self.names.get(address, address.host if socket else ""):
+                options = [*options, ("grpc.ssl_target_name_override", name)]
+            return grpc.aio.secure_channel(target, self._kept(self.certificates), options=options)
+        senders = token_senders(address) if address.is_loopback and not (is_stream or socket) else None
+        return grpc.aio.insecure_channel(target, options=options, interceptors=senders)
+
+    async def learn_name(self, address: Address) -> None:
+        """Have the agent behind a forwarded port called by the name in its certificate, if that is of the authority.
+
+        A port of this machine says nothing of who answers there.
+        """
+        if self.certificates is not None and address.is_loopback:
+            tls = self.certificates.tls
+            if name := await asyncio.to_thread(certified_name, address, tls):
+                self.names[address] = name
 
     def _kept(self, certificates: KeptCertificates) -> grpc.ChannelCredentials:
         """Return the credentials of the newest certificate: one object for a thousand channels."""

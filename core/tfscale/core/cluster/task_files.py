@@ -41,6 +41,11 @@ class TaskFiles:
         return self._file("err")
 
     @property
+    def report(self) -> Path:
+        """Report of the run, one for all of its tasks."""
+        return self.folder / "report.txt"
+
+    @property
     def stacks(self) -> Path:
         return self._file("stacks")
 

@@ -7,11 +7,11 @@ alone, because the agent's supervisor imports this module.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfscale.core.failure.failure_kinds import ANYWHERE, EXCEPTION, LAST_WORDS, OF_THE_LAST, PEER, FailureKind
+from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.failure.uncaught_exception import HEADER, LOGGED, LONGEST, STYLE, uncaught_exception
 from tfscale.core.log_clues import EXPLAINED, OWN
 
@@ -31,7 +31,16 @@ _PREFIX = re.compile(
 """Words that TensorFlow writes before a message: level, time, thread and source, or the module of an exception."""
 _LAST_WORDS = "its last words"
 _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
-_FROM_WITHIN = frozenset({signal.SIGINT, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+_FROM_WITHIN = frozenset(
+    {
+        TaskSignal.SIGINT,
+        TaskSignal.SIGABRT,
+        TaskSignal.SIGSEGV,
+        TaskSignal.SIGBUS,
+        TaskSignal.SIGILL,
+        TaskSignal.SIGFPE,
+    }
+)
 """Signals that may end a process after an exception: Python's own interrupt, and faults while TensorFlow goes down."""
 _ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
 _MOST_OF_LINE = 1000

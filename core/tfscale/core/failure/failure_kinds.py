@@ -14,6 +14,7 @@ PEER = "peer_died"
 """Failure because a peer had ended: a trace of the reason, not the reason."""
 OUT_OF_STEP = "out_of_step"
 """Failure because the workers met in different collectives."""
+OUT_OF_MEMORY = "out_of_memory"
 EXCEPTION = "exception"
 """Exception of no other kind."""
 LAST_WORDS = "last_words"
@@ -63,7 +64,7 @@ ANYWHERE = (
     _of_system("open_files_of_host", errno.ENFILE),
     _of_system("open_files", errno.EMFILE),
     _kind(
-        "out_of_memory",
+        OUT_OF_MEMORY,
         "out of memory",
         r"\bOOM\b|out of memory|resource_?\s?exhausted|MemoryError|bad_alloc|cannot allocate",
     ),

@@ -5,12 +5,12 @@ Standard library alone, because agents import this module.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfscale.core.failure.clues import Clue, find_clue
 from tfscale.core.failure.failure_kinds import EXCEPTION, LAST_WORDS, OF_NETWORK, PEER
+from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
@@ -19,9 +19,9 @@ SETTLE = 3.0
 leave the wrong culprit, with more every crash is told later."""
 CLOCK_DOUBT = 2.0
 """Seconds by which different clocks, and TensorFlow's own reaction, can reverse the order of two exits."""
-PRIMARY = frozenset({signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+PRIMARY = frozenset({TaskSignal.SIGKILL, TaskSignal.SIGSEGV, TaskSignal.SIGBUS, TaskSignal.SIGILL, TaskSignal.SIGFPE})
 """Signals by which no task dies because of another's death."""
-_BY_A_PEER = frozenset({signal.SIGABRT, signal.SIGPIPE})
+_BY_A_PEER = frozenset({TaskSignal.SIGABRT, TaskSignal.SIGPIPE})
 """Signals that a peer's death may send: TensorFlow aborts, and who writes to a closed connection is ended."""
 _AFTER_A_PEER = frozenset({PEER, EXCEPTION, LAST_WORDS, *OF_NETWORK})
 """Kinds of clues that a task may leave because a peer's death ended it."""

@@ -22,6 +22,8 @@ class Answer:
     """Seconds by which the host's clock is before the asker's."""
     doubt: float = 0.0
     """Largest error of the clock's difference in seconds: half of the round trip."""
+    way: str = ""
+    """Way to the agent in words, where it could not be dialled: `through worker:0`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ class Description:
     """Newest placement as JSON; empty while all tasks are where the cluster file has them."""
     on_straggler: str = ""
     """Policy `on_straggler` of the agent's cluster file; empty without recovery."""
+    files: tuple[str, ...] = ()
+    """Files of code that the command names, as they were at the agent's start: `train.py 1f3c5a7b9d0e`, by SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)

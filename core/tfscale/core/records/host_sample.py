@@ -54,6 +54,8 @@ class TaskUsage:
     """True while its cgroup is frozen, as by `docker pause`."""
     stands_at: str = ""
     """Clause with the line at which the task's program stands, after some time without a step; empty if unknown."""
+    granted: int | None = None
+    """CPUs on which the task may run, where they are fewer than the host's; None: all, or not known."""
 
     @property
     def is_held(self) -> bool:
@@ -175,6 +177,8 @@ class GpuSample:
     """Replays, recoveries and CRC errors of all links since the driver was loaded."""
     topology: str = ""
     """Ways to the other GPUs of its host: `NVLink with 1-3`."""
+    energy: float | None = None
+    """Joules since the driver was loaded; None where the GPU does not count them (before Volta)."""
 
 
 @dataclass(frozen=True, slots=True)

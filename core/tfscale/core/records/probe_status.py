@@ -102,6 +102,37 @@ class ProbeStatus:
     False where they are TensorFlow's own ops, since that library could not be built or loaded: the same phases, for
     more of the step's time. None as long as no graph has stamps.
     """
+    tracked_runs: tuple[str, ...] = ()
+    """Runs of experiment trackers to which the program logs: `wandb:ENTITY/PROJECT/ID`, `mlflow:ID`."""
+    flops_per_step: int | None = None
+    """Floating-point operations of this task's part of a step, forward and backward, as TensorFlow counts its ops.
+
+    At least so many are made: it counts products of matrices, convolutions and most arithmetic, but no `Relu`. None
+    before the first steps, for eager steps, and where a step is not one graph.
+    """
+    flops_uncounted: tuple[str, ...] = ()
+    """Types of ops that multiply, and that TensorFlow does not count, such as `CudnnRNNV3`."""
+    memory_peaks: tuple[int, ...] = ()
+    """Most bytes that TensorFlow has held at once on each GPU that the program uses, in TensorFlow's order of them.
+
+    By TensorFlow's own counter (`tf.config.experimental.get_memory_info`), rounded up to three digits. Empty before
+    the first steps, without a GPU, and where this TensorFlow does not count.
+    """
+
+    @property
+    def peak_of_device(self) -> dict[str, int]:
+        """`memory_peaks` by TensorFlow's name of the device: `GPU:0`."""
+        return {f"GPU:{index}": peak for index, peak in enumerate(self.memory_peaks)}
+
+    def mfu(self, seconds: float | None, peak: float | None) -> float | None:
+        """Return the model FLOPs utilisation of steps of so many seconds: at least this share of the devices' peak.
+
+        `peak` is in FLOP/s, of one device; there is one for each replica of the task. None where one is not known.
+        Greater than 1 where the peak is too low. Source: Chowdhery et al., PaLM, 2022, appendix B.
+        """
+        if self.flops_per_step is None or not seconds or peak is None:
+            return None
+        return self.flops_per_step / (seconds * (self.local_replicas or 1) * peak)
 
     @property
     def is_importing(self) -> bool:

@@ -30,7 +30,7 @@ class Stage(TextEnum):
     FAILED = "failed"
     DONE = "done"
     WORKING = "working"
-    """The message names the work; the task's state stays as it is. Only consoles make this one."""
+    """The message names the work, or for what a command waits before it begins; the tasks' state stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,38 @@ class Training:
     """Keras's logs but `loss`, `learning_rate` and `grad_norm`."""
     logs_left_out: int = 0
     """Number of logs beyond `MOST_LOGS`, or with a name longer than `LONGEST_LOG_NAME`."""
+    epochs: int | None = None
+    """Number of epochs after which this `fit` ends, those before its `initial_epoch` included.
+
+    None where nobody knows them, and where all of them would take longer than 90 days.
+    """
+    epoch_step: int | None = None
+    """Steps of this epoch that are done, or of a loop without epochs."""
+    epoch_steps: int | None = None
+    """Steps of each epoch, or of a loop without epochs.
+
+    None while nobody knows how many there will be, and where they would take longer than 90 days.
+    """
+    time_left: float | None = None
+    """Seconds until this `fit` or loop is done, by its recent pace, 0 once it is; None while nobody knows."""
+    between_epochs: float | None = None
+    """Seconds from the last step of an epoch to the end of its validation and callbacks, the median of the newest.
+
+    None before the first epoch has ended: `time_left` does not count them then.
+    """
+
+    @property
+    def share_done(self) -> float | None:
+        """Share of the `fit` or loop that is done, 0 to 1; None where its length is not known."""
+        if not self.epoch_steps or (self.epoch is None and self.epoch_step is None):
+            return None
+        # Under a parameter server only whole epochs are known to be done.
+        within = min(1.0, (self.epoch_step or 0) / self.epoch_steps)
+        if self.time_left == 0:  # a callback may end a `fit` before its last epoch
+            return 1.0
+        if self.epoch is None:
+            return within
+        return None if not self.epochs else min(1.0, (self.epoch + within) / self.epochs)
 
 
 TRAINING_DISPLAYS: Mapping[str, Display] = {
@@ -102,6 +134,16 @@ def display_of(name: str) -> Display:
 def shown_name(name: str) -> str:
     """Return the name of a number for people; a log keeps the name that the program gives it."""
     return name.replace("_", " ") if name in TRAINING_DISPLAYS else name
+
+
+def furthest_behind(trainings: Iterable[Training]) -> Training | None:
+    """Return the training that will be done last, of tasks that train one model; where no length is known, any one."""
+
+    def rank(training: Training) -> tuple[bool, float, float]:
+        share = training.share_done
+        return share is None, -(training.time_left or 0.0), share or 0.0
+
+    return min(trainings, key=rank, default=None)
 
 
 def paired(names: Iterable[str]) -> list[str]:

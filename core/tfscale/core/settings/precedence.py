@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import platformdirs
 from tfscale.core.errors import UsageError
+from tfscale.core.settings.user_folders import config_folder
 from tfscale.core.settings.value_parsers import Parse, switch
 
 
@@ -121,9 +121,7 @@ def _given(
 
 def config_path(environment: Mapping[str, str]) -> Path:
     """Return `$XDG_CONFIG_HOME/tfscale/config.toml`."""
-    home = environment.get("XDG_CONFIG_HOME")
-    folder = Path(home) / "tfscale" if home else Path(platformdirs.user_config_dir("tfscale"))
-    return folder / "config.toml"
+    return config_folder(environment) / "config.toml"
 
 
 def is_flag(origin: str | None) -> bool:

@@ -49,6 +49,19 @@ def number_from_0(text: str, place: str) -> float:
     return value
 
 
+def share(text: str, place: str) -> float:
+    """Return a share of `3%` or `0.03`, which must be above 0."""
+    number = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < number < math.inf:
+        raise UsageError(f"{place}: {text!r} is not a share above 0: write for example 3%")
+    return number
+
+
+def words(text: str, _place: str) -> tuple[str, ...]:
+    """Return the words between commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 def count(text: str, place: str) -> int:
     """Return a whole number above 0."""
     if _digits(text) is None or int(text) < 1:

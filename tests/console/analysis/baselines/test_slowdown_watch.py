@@ -22,7 +22,8 @@ def watch(observer: Diagnostician, simulation: Simulation) -> list[Diagnosis]:
 
 
 def everybody(phase: str, extra: float, begin: float = 80.0, workers: int = 3) -> tuple[Slow, ...]:
-    return tuple(Slow(worker, extra=extra, phase=phase, begin=begin) for worker in range(workers))
+    own = range(1 if phase == "reduce" else workers)  # the transfer is everybody's
+    return tuple(Slow(worker, extra=extra, phase=phase, begin=begin) for worker in own)
 
 
 @pytest.mark.parametrize(

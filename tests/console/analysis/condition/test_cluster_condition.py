@@ -226,6 +226,12 @@ def test_a_restarted_worker_that_the_others_wait_for_is_only_starting(view: View
     anew = view("worker:1", status=TaskStatus(TaskState.RUNNING, 1, 2, started=95.0), collective=None)
     still = judge(view("worker:0", progressed=90.0, collective=Collective(11, 10)), anew).stillness
     assert still is not None and still.explanation == "worker:1 is only starting; worker:0 waits"
+    ends = view("worker:2", status=TaskStatus(TaskState.STOPPING, 1, 1, started=0.0), collective=None)
+    still = judge(view("worker:0", progressed=90.0, collective=Collective(11, 10)), ends).stillness
+    assert still is not None and still.explanation == "worker:2 is stopping; worker:0 waits"
+    still = judge(view("worker:0", progressed=90.0, collective=Collective(11, 10)), anew, ends).stillness
+    assert still is not None
+    assert still.explanation == "worker:1 and worker:2 are stopping or only starting; worker:0 waits"
 
 
 def test_workers_of_servers_that_start_again_are_waited_for_only_where_none_is_left(view: View) -> None:

@@ -12,6 +12,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import HostSample
+from tfscale.core.records.step_batch import StepBatch
 
 NOTHING = StepTable().aligned(())
 
@@ -74,3 +75,21 @@ def test_the_counters_of_a_task_that_has_gone_limit_nothing(
             context.observe("worker:0", frame(at=float(second), host=HostSample(1.0, 4, 1.0, 1, 2, 0)))
         found = context.evaluate(NOTHING, gone if second >= 20 else {}, False, True, float(second))
     assert found == []
+
+
+def test_steps_count_once_where_the_first_worker_ends_before_the_others_and_anew_in_a_later_process(
+    cluster: Callable[..., ClusterSpec], batch: Callable[..., StepBatch]
+) -> None:
+    context, table = ClusterContext(cluster(2)), StepTable()
+    context._goodput.note_start(0.0)
+    for first in (0, 40):
+        table.add(batch("worker:0", first, 40, part=7))
+        table.add(batch("worker:1", first, 40, part=9))
+        context.count_steps({}, table, ["worker:0", "worker:1"])
+    context.count_steps({}, table, ["worker:1"])
+    assert sum(context._goodput.spent(4.0).values()) == pytest.approx(4.0)
+    assert context._goodput.spent(4.0)["lost_progress"] == 0.0
+    later = [5.0 + 0.05 * row for row in range(40)]
+    table.add(batch("worker:1", 0, 40, part=12, end=later))
+    context.count_steps({}, table, ["worker:1"])
+    assert context._goodput.spent(7.0)["lost_progress"] > 1.0

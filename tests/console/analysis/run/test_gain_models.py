@@ -21,6 +21,18 @@ def test_more_workers_by_the_ring() -> None:
     assert gain_models.more_workers(0.2, 0.0, 1, 3) == 3
 
 
+def test_fewer_workers_by_the_ring() -> None:
+    assert gain_models.fewer_workers(0.2, 0.15, 2, 1) == pytest.approx(0.2 / (2 * 0.05))
+    assert gain_models.fewer_workers(0.2, 0.15, 4, 2) == pytest.approx(2 / 0.15 / (4 / 0.2))
+
+
+def test_more_servers_help_as_much_as_their_links_were_the_limit() -> None:
+    assert gain_models.more_servers(0.5, 1, 2) == pytest.approx(1 / 0.75)
+    assert gain_models.more_servers(1.0, 8, 1) == pytest.approx(1)
+    full, half = (gain_models.more_servers(use, 4, 2) for use in (1.0, 0.5))
+    assert 1 < half < full < 2
+
+
 def test_a_remedy_without_a_model_promises_nothing() -> None:
     assert str(Remedy("fewer, stronger GPUs")) == "fewer, stronger GPUs"
     assert str(Remedy("links twice as fast", 1.25, "half the transfer", at_most=True)) == (

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from dataclasses import fields
+from statistics import median
 
 import fakes
 import pytest
 from simulated_runs import simulated
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
-from tfscale.console.sources.simulation.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulation.simulated import PLAIN, Shape, SimulatedSource, simulated_spec
 from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
 from tfscale.console.sources.simulation.simulated_commands import SimulatedCommands
 from tfscale.console.sources.simulation.simulated_faults import Fault
@@ -28,16 +31,20 @@ def frames(events: list[Event], task: str) -> list[Frame]:
     return [event.frame for event in events if isinstance(event, FrameArrived) and str(event.task) == task]
 
 
-def found(events: list[Event], workers: int) -> list[Diagnosis]:
-    """Return all diagnoses that have begun."""
-    state = states(simulated_spec(workers))()
-    told = []
+def seen(events: list[Event], workers: int, shape: Shape = PLAIN) -> list[Snapshot]:
+    """Return what a console shows, second by second."""
+    state, snapshots = states(simulated_spec(workers, shape))(), []
     for event in events:
         if isinstance(event, SecondPassed):
-            told += [diagnosis for diagnosis in state.snapshot(event.at).changes if diagnosis.end is None]
+            snapshots.append(state.snapshot(event.at))
         else:
             state.fold(event)
-    return told
+    return snapshots
+
+
+def found(events: list[Event], workers: int, shape: Shape = PLAIN) -> list[Diagnosis]:
+    """Return all diagnoses that have begun."""
+    return [each for snapshot in seen(events, workers, shape) for each in snapshot.changes if each.end is None]
 
 
 def test_of_a_healthy_cluster_nothing_is_found() -> None:
@@ -109,9 +116,67 @@ def test_faults_show_in_raw_counters_and_nowhere_is_a_cause_named() -> None:
     assert not named & {"cause", "diagnosis", "fault"}
 
 
-def test_a_fault_of_nobody_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no worker:9 among 2"):
-        SimulatedSource(2, [Fault.parse("worker:9=2x")])
+@pytest.mark.parametrize(
+    ("fault", "shape", "said"),
+    [
+        ("worker:9=2x", Shape(), "there is no worker:9 among 2 simulated workers"),
+        ("ps:0=2x", Shape(), "there is no ps:0 among 2 simulated workers"),
+        ("ps:0=uneven", Shape(servers=1), "--fault ps:0=uneven: it needs one of two parameter servers or more: --ps 2"),
+        ("worker:0=link", Shape(servers=2), "it needs two workers in step: leave out --ps"),
+        ("worker:0=nan", Shape(servers=2), "it needs workers in step: leave out --ps"),
+        ("ps:1=thermal", Shape(servers=2), "it needs a worker, which has a GPU"),
+        ("chief:0=2x", Shape(servers=2), "the chief makes no step: slow a worker or a server down"),
+    ],
+)
+def test_a_fault_that_nobody_can_have_is_refused(fault: str, shape: Shape, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        SimulatedSource(2, [Fault.parse(fault)], shape)
+
+
+def test_a_slow_link_is_named_from_its_sender_to_its_receiver_and_makes_all_steps_longer() -> None:
+    events = simulated(30, 4, "worker:3=link@10s")
+    slow = next(each for each in found(events, 4) if each.kind == "slow_link")
+    assert (slow.subject, slow.evidence["receiver"], slow.evidence["manner"]) == ("worker:3", "worker:0", "slow")
+    assert slow.begin == pytest.approx(fakes.NOW + 10, abs=2.0)
+    before, after = (frames(events, "worker:1")[second].steps[0] for second in (8, 25))
+    assert median(after.reduce) > 5 * median(before.reduce)
+
+
+def test_servers_serve_workers_at_their_own_pace_and_the_one_with_most_variables_is_told() -> None:
+    shape = Shape(servers=3)
+    events = simulated(40, 3, "ps:1=uneven", "worker:2=1.8x@10s", shape=shape)
+    told = found(events, 3, shape)
+    assert {(each.kind, each.subject) for each in told} == {("uneven_servers", "ps:1"), ("straggler", "worker:2")}
+    newest = frames(events, "chief:0")[-1]
+    assert newest.coordinator is not None
+    assert {batch.subject for batch in newest.steps} == {"worker:0", "worker:1", "worker:2"}
+    for functions in newest.coordinator.workers:
+        batches = [batch for frame in frames(events, "chief:0") for batch in frame.steps]
+        sequence = [number for batch in batches if batch.subject == functions.worker for number in batch.sequence]
+        assert sequence == list(range(functions.finished))
+        moved = {each.server: each.pulled for each in functions.traffic}
+        assert moved["ps:1"] > 4 * moved["ps:0"] > 0
+    assert not any(frame.steps for frame in frames(events, "worker:0"))
+
+
+def test_a_dead_worker_of_servers_leaves_the_others_at_work() -> None:
+    shape = Shape(servers=2)
+    newest = seen(simulated(60, 3, "worker:1=kill@10s-20s", shape=shape), 3, shape)[-1]
+    assert newest.findings.headline.startswith("healthy: 3 workers at work")
+    assert {str(view.task): view.status and view.status.generation for view in newest.tasks} == {
+        **dict.fromkeys(("chief:0", "worker:0", "worker:2", "ps:0", "ps:1"), 1),
+        "worker:1": 2,
+    }
+
+
+def test_the_stages_of_a_pipeline_have_equal_work_and_the_bubble_of_the_formula() -> None:
+    shape = Shape(stages=4)
+    newest = seen(simulated(20, 2, shape=shape), 2, shape)[-1]
+    for view in newest.tasks:
+        assert [*view.stages] == [f"{view.task}/stage:{stage}" for stage in range(4)]
+        for stage in view.stages.values():
+            assert stage.input is not None and stage.compute is not None
+            assert stage.input / (stage.input + stage.compute) == pytest.approx(3 / 11, abs=0.01)
 
 
 async def test_it_plays_at_the_pace_of_the_clock() -> None:

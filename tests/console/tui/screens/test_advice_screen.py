@@ -7,10 +7,10 @@ from dataclasses import replace
 import fakes
 import pages
 import pytest
+from tfscale.console.advice.present_load import load_of_snapshot
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.run.recommendations import Recommendations, recommend
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.tui.screens.advice_screen import load_of_snapshot
 
 
 def snapshot_of(case: str) -> Snapshot:

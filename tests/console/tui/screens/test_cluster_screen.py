@@ -22,6 +22,10 @@ from tfscale.console.tui.widgets.charts.heat_map import HeatMap
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.history_strip import HistoryStrip
+from tfscale.console.tui.widgets.panes.task_detail import Detail
+from tfscale.console.tui.widgets.side.log_tail import LogTail
+from tfscale.console.tui.widgets.side.side_panel import SidePanel
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from tfscale.core.records.training import Training
 from waiting import settled, until
@@ -268,7 +272,7 @@ async def test_the_norm_of_the_gradients_is_a_column_that_c_offers() -> None:
     source = fakes.ScriptedSource(cluster, events)
     engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
     app = ConsoleApp(engine, fakes.FakeCommands())
-    async with app.run_test(size=(160, 40)) as pilot:
+    async with app.run_test(size=(159, 40)) as pilot:
         await settled(pilot)
         assert "grad_norm" not in app.cluster.table.columns
         at = [column.name for column in COLUMNS].index("grad_norm")
@@ -430,3 +434,57 @@ async def test_a_snapshot_that_comes_while_the_console_ends_is_not_shown(monkeyp
         await settled(pilot)
         before = app._shown.at
     assert app._shown.at == before
+
+
+async def test_beside_a_wide_table_are_the_culprit_and_then_whoever_is_chosen() -> None:
+    app = build(12)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settled(pilot)
+        panel, log = app.screen.query_one(SidePanel), app.screen.query_one(LogTail)
+        assert "worker:1 " in str(panel.query_one(Detail).render()).splitlines()[0]
+        await until(lambda: "worker:1 line 99" in str(log.render()))
+        await pilot.press("j", "j", "j")
+        await until(lambda: "worker:3 " in str(panel.query_one(Detail).render()).splitlines()[0])
+        assert panel.query_one(HeatMap).spot.view.task == fakes.worker(3)
+        layouts: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.screen, layouts.append)
+        app._engine.source.tick()
+        await settled(pilot)
+        assert not layouts, "a second that changes numbers alone lays nothing out anew"
+        await pilot.resize_terminal(159, 50)
+        await pilot.pause()
+        assert not panel.display
+
+
+async def test_a_finding_moves_no_figure_and_leaves_the_strip_in_its_place() -> None:
+    app = build(12)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        metrics, snapshot = app.screen.query_one(Metrics), app.cluster.snapshot
+        assert snapshot is not None
+        slow, at = str(metrics.render()), metrics.region.y
+        healthy = fakes.healthy_findings(fakes.spec(12))
+        app.cluster.snapshot = replace(snapshot, findings=healthy)
+        await settled(pilot)
+        fast = str(metrics.render())
+        for name in ("steps/s", "ex/s", "a step", "eff.", "loss", "network"):
+            assert slow.find(name) == fast.find(name), name
+        assert " lost" in slow and " lost" not in fast
+        assert app.screen.query_one(Headline).size.height == 3
+        assert not app.screen.query_one(Headline).has_class("news")
+        app.cluster.snapshot = snapshot
+        assert app.screen.query_one(Headline).has_class("news")
+        await until(lambda: not app.screen.query_one(Headline).has_class("news"))
+        await settled(pilot)
+        assert metrics.region.y == at
+
+
+@pytest.mark.parametrize("workers", [64, 1000])
+@pytest.mark.parametrize("size", [(80, 30), (160, 30), (120, 40)], ids=str)
+async def test_the_table_keeps_its_room_below_the_strip(workers: int, size: tuple[int, int]) -> None:
+    app = build(workers)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        shown = [row for row in rows(app) if "worker:" in row]
+        assert "worker:1 " in shown[0] and len(shown) >= 8
+        assert app.screen.query_one(HistoryStrip).display

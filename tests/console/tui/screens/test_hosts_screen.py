@@ -116,7 +116,7 @@ async def test_orders_are_about_the_host_under_the_cursor() -> None:
     commands = fakes.FakeCommands()
     app = build(commands=commands)
     async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "j", "j", "j", "W")
+        await opened(pilot, "j", "W")
         assert isinstance(app.screen, ConfirmScreen) and app.screen.question.without == "10.0.0.5"
         await pilot.press("y")
         await until(lambda: commands.without == ["10.0.0.5"], pilot.pause)

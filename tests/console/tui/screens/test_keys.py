@@ -32,6 +32,7 @@ from tfscale.console.transport.commands import NoCommands, Stack
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.dialogs.help_screen import HelpScreen, own_bindings
+from tfscale.console.tui.replay_app import ReplayApp
 from tfscale.console.tui.screens.base_screen import ACTING, SnapshotScreen
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
@@ -208,7 +209,7 @@ async def seen(place: Place, keys: Sequence[str]) -> set[str]:
             await pilot.press(key)
             if await has_changed(pilot, before):
                 found.add(key)
-            app._tape.end()
+            app._recording._tape.end()
             if has_ended(app):
                 break
     return found
@@ -236,7 +237,7 @@ async def test_every_key_of_a_replay_does_something_that_can_be_seen(tmp_path: P
     path = record(tmp_path / "a.tfrec", simulated(20, 2, "worker:1=kill@9s"), simulated_spec(2), every=20)
     keys = ["p", "plus", "minus", "left_square_bracket", "right_square_bracket", "n", "N", "colon"]
     player = Player(Recording(path))
-    app = ConsoleApp(Engine(player, states(player.spec)), NoCommands("this is a replay"))
+    app = ReplayApp(Engine(player, states(player.spec)), player, NoCommands("this is a replay"))
     async with app.run_test(size=SIZE) as pilot:
         await come_to(pilot, Place())
         await pilot.press("p")
@@ -365,6 +366,26 @@ async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None
         said = [moment.text for moment in app.cluster.snapshot.timeline]
         assert said[-1].startswith("profile done: 1.20 MB in /var") and not any("capturing" in text for text in said)
         assert "tensorboard --logdir" in "".join(str(notification.message) for notification in app._notifications)
+
+
+async def test_while_a_recording_is_made_the_profiles_of_marked_tasks_are_fetched_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, Place(("R", "space", "down", "space", "P")))
+        asked = " ".join(str(app.screen.query_one(Static).render()).split())
+        assert ".profiles, beside the recording" in asked
+        await pilot.press("enter")
+        await until(lambda: len(fetched(tmp_path)) == 2, pilot.pause)
+        assert set(fetched(tmp_path)) == {1_200_000}
+        await pilot.press("R")
+
+
+def fetched(folder: Path) -> list[int]:
+    """Return the sizes of the profiles beside a recording."""
+    return [path.stat().st_size for path in folder.glob("*.profiles/plugins/profile/*/worker-*.xplane.pb")]
 
 
 async def test_seconds_that_are_none_are_refused_without_asking_anybody() -> None:

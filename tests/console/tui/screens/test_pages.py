@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +15,7 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.strip import Strip
 from textual.widgets import Static
+from tfscale.console.advice import advice_record
 from tfscale.console.tui.screens.advice_screen import AdviceScreen
 from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.steps_screen import StepsScreen
@@ -30,6 +32,12 @@ PAGES = {
     "events": ("e", "enter"),
     "advice": "A",
 }
+
+
+@pytest.fixture(autouse=True)
+def _without_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the record of the advice: pictures must not change with each new record."""
+    monkeypatch.setattr(advice_record, "_cases", lambda: ())
 
 
 def pressing(*keys: str) -> Callable[[Any], Awaitable[None]]:
@@ -119,6 +127,19 @@ async def test_a_task_says_how_it_ended() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot, *TO_WORKER_1, "enter")
         assert "ended      08:00:20   generation 1   attempt 1   was killed by SIGKILL" in text_of(app)
+        await pilot.press("J")
+        await pilot.pause()
+        assert "attempt 1   exited 1   because worker:1 had ended" in text_of(app)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("height", [24, 35, 40, 60])
+async def test_a_task_with_many_lines_leaves_room_for_its_log_and_the_lines_around(workers: int, height: int) -> None:
+    app = pages.build("slow" if workers > 1 else "healthy", workers)
+    async with app.run_test(size=(70, height)) as pilot:
+        screen = await opened(pilot, *((*TO_WORKER_1, "enter") if workers > 1 else ()))
+        assert isinstance(screen, TaskScreen) and screen.max_scroll_y == 0, "nothing is pushed out"
+        assert screen.log_view.region.height and bool(screen.charts.region.height) is (height >= 35)
 
 
 async def test_charts_and_log_alone_and_zoom() -> None:
@@ -143,12 +164,74 @@ async def test_charts_and_log_alone_and_zoom() -> None:
         assert app.screen is screen and screen.log_view.region.height
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_charts_that_are_read_look_as_before(snap_compare: Any, size: tuple[int, int]) -> None:
+    keys = (*TO_WORKER_1, "enter", "c", *["left"] * 25)
+    assert snap_compare(pages.build("slow", 8), terminal_size=size, run_before=pressing(*keys))
+
+
+async def test_a_task_is_beside_its_peers_and_is_read_at_a_moment() -> None:
+    app = pages.build("slow", 8)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, *TO_WORKER_1, "enter", "c")
+        first = next(line for line in text_of(app).splitlines() if "phases of a step" in line)
+        assert re.match(r" *compute 10\d ms  peers 7\d\.\d to 7\d\.\d ms .* phases of a step", first), first
+        assert "its 7 peers" in text_of(app) and "since 08:00:2" in text_of(app)
+        await pilot.press(*["left"] * 25)
+        await pilot.pause()
+        assert "08:00:13, 27 s before now" in text_of(app)
+        assert re.search(r"compute 7\d\.\d ms  peers 7", text_of(app)), "it was not slow at that time"
+        await pilot.press("J")
+        await pilot.pause()
+        assert app.screen is not screen and "08:00:13, 27 s before now" in text_of(app)
+        assert "compute 7" in text_of(app)
+        await pilot.press("right", "escape")
+        await pilot.pause()
+        assert "before now" not in text_of(app) and app.screen.only == "charts"
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_lanes_look_as_before(snap_compare: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(pages.build("kill"), terminal_size=size, run_before=pressing("e", "L"))
+
+
+def test_lanes_without_colours_look_as_before(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(
+        pages.build("several", 8, ascii=True), terminal_size=(80, 24), run_before=pressing("e", "L", "j")
+    )
+
+
+async def test_an_incident_in_its_lane_leads_to_the_task_at_that_moment_and_back() -> None:
+    app = pages.build("kill")
+    async with app.run_test(size=(120, 50)) as pilot:
+        screen = await opened(pilot, "e", "L", "j")
+        assert isinstance(screen, EventsScreen) and "was killed by SIGKILL" in text_of(app)
+        await pilot.press("enter")
+        await until(lambda: app.screen is not screen, pilot.pause)
+        await still(pilot)
+        assert app.screen.selected == (fakes.worker(1),) and "08:00:20, 20 s before now" in text_of(app)
+        await pilot.press("escape", "escape")
+        await until(lambda: app.screen is screen, pilot.pause)
+        assert screen.lanes.display and screen.lanes.cursor and screen.lanes.cursor[0].name == "worker:1"
+        await pilot.press("L")
+        await pilot.pause()
+        assert screen.events.display and not screen.lanes.display
+
+
+async def test_a_task_alone_has_no_band_and_says_so() -> None:
+    async with pages.build("healthy", 1).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "without peers: this is the only worker" in text_of(pilot.app)
+        assert "GPU 86%" in text_of(pilot.app)
+
+
 async def test_numbers_alone_are_scrolled() -> None:
     app = pages.build("kill")
     async with app.run_test(size=(80, 12)) as pilot:
         screen = await opened(pilot, *TO_WORKER_1, "enter", "d")
         assert not screen.log_view.region.height and "was killed by SIGKILL" not in text_of(app)
-        await pilot.press(*"j" * 12)
+        await pilot.press(*"j" * 20)
         await still(pilot)
         assert "was killed by SIGKILL" in text_of(app)
         await pilot.press("k", "d")

@@ -17,6 +17,7 @@ from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands
 from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.replay_app import ReplayApp
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from waiting import until
@@ -28,7 +29,7 @@ def recordings(folder: Path) -> list[Path]:
 
 def replay(path: Path) -> tuple[ConsoleApp, Player]:
     player = Player(Recording(path))
-    return ConsoleApp(Engine(player, states(player.spec)), NoCommands("this is a replay")), player
+    return ReplayApp(Engine(player, states(player.spec)), player, NoCommands("this is a replay")), player
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,21 @@ from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.sources.simulation.simulated_faults import Fault
+from tfscale.console.sources.simulation.simulated_stack import stack_of
+from tfscale.console.transport.channels import CommandError
+from tfscale.console.transport.commands import Stack
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, wording
 from tfscale.console.tui.dialogs.help_screen import HelpScreen
+from tfscale.console.tui.dialogs.sort_picker import SortPicker
 from tfscale.console.tui.dialogs.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.records.task_status import Stage
 from waiting import settled, still, until
 
@@ -53,6 +59,11 @@ async def passed(pilot: Any) -> None:
     """Let a second pass, and wait until it is drawn."""
     pilot.app._engine.source.tick()
     await still(pilot)
+
+
+def text_of(app: ConsoleApp) -> str:
+    """Return all text on the screen, line by line."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 def lines(app: ConsoleApp) -> list[str]:
@@ -110,12 +121,12 @@ async def test_rows_events_and_keys_fill_the_screen_and_no_more(workers: int) ->
             await pilot.press("slash", "escape")
             await pilot.pause()
             assert app.screen.query_one(KeyBar).region.bottom == height and not app.screen.max_scroll_y
-            assert app.screen.query_one(EventPane).size.height >= 3
+            assert app.screen.query_one(EventPane).outer_size.height >= 3
 
 
-async def test_all_columns_at_200() -> None:
+async def test_all_columns_where_they_fit() -> None:
     app = build("straggler")
-    async with app.run_test(size=(200, 50)) as pilot:
+    async with app.run_test(size=(260, 50)) as pilot:
         await settled(pilot)
         head, first, *_ = lines(app)
         for name in ("host", "state", "up", "gen", "step 1,203", "time", "CPU 61%", "memory", "received", "sent"):
@@ -275,7 +286,7 @@ async def test_the_page_of_a_task_turns_to_the_rows_beside_it_and_to_the_culprit
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("enter", "c")
-        for key, index in (("right", 0), ("right", 2), ("left", 0), ("exclamation_mark", 1), ("left", 11)):
+        for key, index in (("J", 0), ("J", 2), ("K", 0), ("exclamation_mark", 1), ("K", 11)):
             await pilot.press(key)
             await pilot.pause()
             assert isinstance(app.screen, TaskScreen)
@@ -342,6 +353,34 @@ def test_stack_looks_as_before(snap_compare: Any) -> None:
     assert snap_compare(build(), terminal_size=(80, 24), run_before=ask)
 
 
+class StacksOfAHang(fakes.FakeCommands):
+    """Commands whose tasks stand where worker:1 hangs; worker:2 is gone."""
+
+    async def stack(self, task: Task) -> Stack:
+        if task == fakes.worker(2):
+            raise CommandError(f"no stack: the agent of {task} does not answer")
+        own = '  File "/venv/lib/python3.11/site-packages/tfscale/trainer/probe/hooks/wrapped.py", line 4 in call'
+        text = stack_of(task, (Fault.parse("worker:1=hang@0s"),), 50.0)
+        return Stack(fakes.NOW, 4242, text.replace("\n\n", f"\n{own}\n\n"))
+
+
+async def test_equal_stacks_of_all_tasks_are_one() -> None:
+    app = build("straggler", workers=12, commands=StacksOfAHang())
+    async with app.run_test(size=(120, 50)) as pilot:
+        await settled(pilot)
+        await pilot.press("exclamation_mark", "b")
+        await still(pilot)
+        shown = text_of(app)
+        assert "user/train.py:41 on_train_batch_end" in shown and "threading.py:331 wait" in shown
+        assert "1 call of tfscale left out" in shown and "hooks/wrapped.py" not in shown
+        await pilot.press("a")
+        await until(lambda: "different stacks" in text_of(app), pilot.pause)
+        shown = text_of(app)
+        assert "12 tasks, 3 different stacks" in shown
+        assert "10 tasks: worker:0, worker:3, worker:4" in shown and "1 task: worker:1 " in shown
+        assert "no stack: the agent of the task does not answer" in shown
+
+
 async def test_why_there_is_no_stack_is_said_in_its_place() -> None:
     app = build("healthy", commands=fakes.FakeCommands(error="the task does not run"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -395,3 +434,17 @@ def test_only_the_tui_imports_textual() -> None:
     imports = re.compile(r"^\s*(?:from|import) textual\b", re.MULTILINE)
     users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if imports.search(path.read_text())}
     assert users == {"tui"}
+
+
+async def test_a_key_pressed_twice_closes_a_dialogue_and_nothing_below_it() -> None:
+    app = build()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        picker = app.screen
+        assert isinstance(picker, SortPicker)
+        for name in ("task", "lag"):
+            picker.dismiss(name)
+        await still(pilot)
+        assert app.screen is app.cluster and app.cluster.table.order.sort == "task"

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from tfscale.console.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, logs_of, loss
+from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of, goodput, logs_of, loss
 from tfscale.core.records.training import LoggedNumber, Training
 
 LOGS = (LoggedNumber("accuracy", 0.75), LoggedNumber("val_loss", None, 1))
@@ -17,11 +18,11 @@ LOGS = (LoggedNumber("accuracy", 0.75), LoggedNumber("val_loss", None, 1))
 def test_efficiency_is_own_work_over_the_step() -> None:
     cluster = fakes.spec(3)
     healthy, slowed = fakes.healthy_findings(cluster), fakes.straggler_findings(cluster)
-    assert efficiency(healthy) == pytest.approx(0.053 / 0.065)
-    assert efficiency(slowed) == pytest.approx(0.053 / 0.125)
-    assert efficiency(Findings()) is None
+    assert healthy.efficiency == pytest.approx(0.053 / 0.065)
+    assert slowed.efficiency == pytest.approx(0.053 / 0.125)
+    assert Findings().efficiency is None
     alone = replace(healthy, subjects={"worker:0": healthy.subjects["worker:0"]})
-    assert efficiency(alone) is None
+    assert alone.efficiency is None
 
 
 def test_goodput_is_the_productive_share_of_all_time() -> None:
@@ -50,3 +51,20 @@ def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:
     assert [(figure.name, figure.value) for figure in figures] == [("accuracy", "0.75"), ("val_loss", "NaN")]
     lost = replace(told, frame=replace(told.frame, training=Training(finite=False)))
     assert loss(replace(snapshot, tasks=(silent, lost))) == "NaN"
+
+
+def test_what_is_left_is_that_of_the_task_that_will_be_done_last_while_it_trains() -> None:
+    cluster = fakes.spec(2)
+    views = [fakes.task_view(cluster, fakes.worker(index)) for index in range(2)]
+    trainings = [Training(epoch=1, epochs=4, epoch_step=50, epoch_steps=100, time_left=left) for left in (120.0, 130.0)]
+    told = [
+        replace(each, frame=replace(each.frame, training=training))
+        for each, training in zip(views, trainings, strict=True)
+    ]
+    snapshot = Snapshot(fakes.NOW, "run", None, 1, tuple(told), fakes.healthy_findings(cluster))
+    figures = {figure.name: figure.value for figure in figures_of(snapshot)}
+    assert (figures["done"], figures["left"]) == ("37%", "2 m 10 s")
+    standing = replace(snapshot, findings=Findings(condition=ClusterCondition(Condition.STILL)))
+    assert standing.progress is not None and standing.progress.time_left is None
+    silent = replace(snapshot, tasks=tuple(views))
+    assert not {"done", "left"} & {figure.name for figure in figures_of(silent)}, "no length is known"

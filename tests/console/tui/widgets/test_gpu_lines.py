@@ -11,9 +11,40 @@ from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.tui.widgets.panes import gpu_lines
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.records.host_sample import GpuSample, Interface
-from tfscale.core.records.probe_status import Devices
+from tfscale.core.records.probe_status import Devices, ProbeState, ProbeStatus
 
 GPU = GpuSample(0, "GPU-0", "NVIDIA A100", 0.93, 33_000_000_000, 40_000_000_000, 310.0, 400.0, 66.0, 1_200_000_000)
+
+
+def test_the_peak_of_tensorflows_memory_is_told_of_each_device() -> None:
+    def told(*peaks: int) -> str:
+        return gpu_lines.peak_memory(ProbeStatus(ProbeState.MEASURING, memory_peaks=peaks))
+
+    assert told() == "", "before the first steps, and where nobody counts"
+    both = "at most 31.3 GB on GPU:0, 900 MB on GPU:1, by TensorFlow's own counter"
+    assert told(31_300_000_000, 900_000_000) == both
+
+
+def test_the_operations_of_a_step_are_those_that_are_counted_and_the_others_are_named() -> None:
+    probe = ProbeStatus(ProbeState.MEASURING, flops_per_step=12_300_000_000)
+    assert gpu_lines.step_flops(replace(probe, flops_per_step=None), 0.03, 1e12) == ""
+    known = "at least 12.3 GFLOP a step, 410 GFLOP/s, by TensorFlow's counts"
+    assert gpu_lines.step_flops(probe, 0.03, None) == known
+    unknown = replace(probe, flops_uncounted=("CudnnRNNV3",))
+    told = gpu_lines.step_flops(unknown, None, 1e12)
+    assert told.endswith("a step, by TensorFlow's counts; not counted: CudnnRNNV3")
+
+
+def test_a_stated_peak_gives_the_share_of_all_devices_and_one_that_is_exceeded_is_called_too_low() -> None:
+    probe = ProbeStatus(ProbeState.MEASURING, flops_per_step=12_300_000_000, local_replicas=2)
+
+    def told(peak: float) -> str:
+        return gpu_lines.step_flops(probe, 0.03, peak).partition("GFLOP/s, ")[2]
+
+    assert told(1.3e12) == "MFU 16% of 1.30 TFLOP/s x 2, by TensorFlow's counts"
+    assert told(989e12) == "MFU 0.021% of 989 TFLOP/s x 2, by TensorFlow's counts"
+    low = "MFU 205% of 100 GFLOP/s x 2, by TensorFlow's counts; the peak in the cluster file is too low"
+    assert told(1e11) == low
 
 
 def snapshot(*hosts: str, replicas: int = 1, cards: int = 1) -> Snapshot:

@@ -8,14 +8,15 @@ import fakes
 import pytest
 from tfscale.console.analysis.diagnostician import Diagnostician
 from tfscale.console.analysis.stragglers.straggler_rule import Suspect
-from tfscale.console.engine.events import Event, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.events import CommandProgressed, Event, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Link, Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.simulation.simulated_cluster import SimulatedCluster
 from tfscale.console.sources.simulation.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
-from tfscale.core.records.task_status import Exit, TaskState, TaskStatus
+from tfscale.core.cluster.task import Task
+from tfscale.core.records.task_status import Exit, Stage, TaskState, TaskStatus
 from tfscale.core.text import clock
 
 BEGIN = fakes.NOW
@@ -64,10 +65,15 @@ def _at(event: Event) -> float:
             ["worker:2", "were the first with NaN or infinity"],
             "look at the batch that worker:2 had",
         ),
-        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
+        (
+            "worker:2=cut@5s",
+            20,
+            ["cannot reach worker:2's agent since", "hear it: it lives"],
+            "look at the way from here",
+        ),
         ("worker:2=stop@5s", 12, ["no step for", "a signal has stopped the process of worker:2"], "kill -CONT"),
         ("worker:2=stop@5s", 20, ["worker:2 has been stuck for", "a signal has stopped its process"], "kill -CONT"),
-        ("worker:2=gone@5s", 12, ["no step for", "is heard from the agent of worker:2 since"], "network to it"),
+        ("worker:2=gone@5s", 12, ["worker:2's host does not answer to anyone"], "see whether its host is up"),
         # Before it is called a hang:
         (
             "worker:2=hang@5s",
@@ -122,6 +128,15 @@ def test_a_snapshot_that_is_outdated_is_not_told_as_now() -> None:
     )
     (line, *_) = headline_lines(replace(now, age=75.0), Appearance(), 200)
     assert line.plain[2:] == f"as of {clock(fakes.NOW)}, 75 s ago: {now.findings.headline}"
+
+
+def test_a_command_is_of_now_beside_a_snapshot_that_is_outdated() -> None:
+    cluster = fakes.spec(2)
+    progress = CommandProgressed(fakes.NOW, "restart", Stage.DONE, (Task("worker", 1),), 2)
+    events = [*fakes.healthy_events(cluster), progress]
+    now = fakes.folded(cluster, *events, findings=fakes.healthy_findings(cluster)).snapshot(fakes.NOW)
+    (line, *_) = headline_lines(replace(now, age=75.0), Appearance(), 200)
+    assert line.plain[2:] == "Restarted worker:1, generation 2"
 
 
 def ended(code: int) -> Snapshot:

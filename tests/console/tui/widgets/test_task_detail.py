@@ -62,6 +62,22 @@ def test_what_keras_logs_is_told_with_the_epoch_of_a_validation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({}, []),
+        ({"epoch_step": 120}, ["progress   epoch 3, step 120"]),
+        ({"epochs": 10}, ["progress   epoch 3 of 10"]),
+    ],
+)
+def test_progress_has_a_line_where_it_is_more_than_the_epoch(known: dict[str, int], told: list[str]) -> None:
+    frame = replace(fakes.frame(FIRST), training=Training(epoch=2, **known))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
+    assert sum("epoch 3" in line for line in shown if line.startswith("training")) == 1
+    assert [line for line in shown if line.startswith("progress")] == told
+
+
+@pytest.mark.parametrize(
     ("disk", "told"),
     [
         (Disk(612_000_000_000, 1_024_000_000_000, 48e6, 0.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,7 +47,15 @@ def test_links_have_their_own_or_the_default_speed() -> None:
 
 
 def test_json_form_gives_the_same_cluster_back() -> None:
-    spec = parse({**PAIR, "agents": {"worker:0": "[::1]:7171"}, "links": {"default": "2.5Gbit/s"}})
+    spec = parse(
+        {
+            **PAIR,
+            "agents": {"worker:0": "[::1]:7171"},
+            "links": {"default": "2.5Gbit/s"},
+            "devices": {"peak_tflops": 989},
+        }
+    )
+    assert spec.device_peak == 989e12 and parse(PAIR).device_peak is None
     assert parse(json.loads(spec.to_json())) == spec
 
 
@@ -97,6 +106,12 @@ def test_relative_tls_paths_start_at_the_file() -> None:
         ({**PAIR, "agents": ["a:1"]}, "[agents] must be a table"),
         ({**PAIR, "links": {"default": "fast"}}, "'fast' is not a speed"),
         ({**PAIR, "links": {"default": 10}}, "10 is not a speed"),
+        *(
+            ({**PAIR, "devices": {"peak_tflops": peak}}, f"[devices] peak_tflops: {peak!r} is not a peak in TFLOP/s")
+            for peak in (0, -1.5, "989", math.inf, math.nan, True, None)
+        ),
+        ({**PAIR, "devices": {"peak": 1}}, "[devices] has no key 'peak': use one of peak_tflops"),
+        ({**PAIR, "devices": 989}, "[devices] must be a table"),
         ({**PAIR, "links": {"default": "1.2.3Gbit/s"}}, "is not a speed"),
         ({**PAIR, "links": {"worker:7": "1Gbit/s"}}, "no such task"),
         ({**PAIR, "program": {"command": "python train.py"}}, "must be a list of words"),

@@ -14,6 +14,8 @@ import tensorflow as tf
 TASK = json.loads(os.environ["TF_CONFIG"])["task"]
 STEP = float(os.environ.get("STEP", "0.08"))
 """Seconds that the layers of this task take in a step, beside what they compute."""
+READ = float(os.environ.get("READ", "0.3"))
+"""Seconds that a slow disk takes for a batch: none are lost where steps, with others on the cores, take longer."""
 _ORDER = Path(os.environ["ACCIDENTS"]) / f"{TASK['type']}-{TASK['index']}"
 
 
@@ -35,7 +37,7 @@ def in_input() -> bool:
         case "hanging disk":
             Path(os.environ["PIPE"]).read_bytes()
         case "slow disk":
-            time.sleep(0.3)
+            time.sleep(READ)
         case "no data":
             return True
     return False

@@ -12,7 +12,6 @@ import functools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.file.cluster_file import load_cluster
-from tfscale.core.cluster.local.loopback_cluster import write_local_cluster
+from tfscale.core.cluster.local.loopback_cluster import write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles, state_folder
+from tfscale.core.metrics.page_address import without_page
+from tfscale.trainer.launch.shaped_links import LinkedHost, listens
 
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
@@ -149,6 +152,9 @@ def local_cluster(
     flags: Sequence[str] = (),
     held: Sequence[int] = (),
     tables: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
+    cores: Sequence[Sequence[int]] = (),
+    hosts: Sequence[LinkedHost] = (),
 ) -> Iterator[LocalCluster]:
     """Start an agent for each task, and enter the block once all can be reached, or have ended.
 
@@ -157,20 +163,33 @@ def local_cluster(
     Args:
         folder: holds the cluster file, logs and states.
         name: of the run.
-        tasks: number of tasks by role.
+        tasks: number of tasks by role; none for a single task outside of any cluster.
         command: program of every task.
         flags: further flags of the agents.
         held: descriptors that the agents keep open until they end.
         tables: lines of further tables of the cluster file.
+        variables: of the tasks' environment, before all others.
+        cores: numbers of those that each task and its agent may use, task by task; none: all.
+        hosts: namespaces over which the tasks are spread in equal parts, the first tasks on the first; none: all tasks
+            are on the loopback of this machine.
     """
-    path = write_local_cluster(folder / f"{name}.toml", tasks, tables)
+    path = folder / f"{name}.toml"
+    count = sum(tasks.values())
+    spread = [hosts[number * len(hosts) // count] for number in range(count)] if hosts else []
+    if tasks:
+        write_local_cluster(path, tasks, tables, [host.address for host in spread])
+    else:
+        write_lone_cluster(path, port=0)
     spec = load_cluster(path)
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:
-        for task in spec.tasks:
+        nothing: list[Any] = [()] * len(spec.tasks)
+        for task, own, host in zip(spec.tasks, cores or nothing, spread or nothing, strict=True):
             with uninterrupted():
-                variables = ALONE if sum(tasks.values()) == 1 else SHARED
-                agents[task] = _start_agent(path, task, command, flags=flags, variables=variables, held=held)
+                given = (ALONE if len(spec.tasks) == 1 else SHARED) | dict(variables)
+                agents[task] = _start_agent(
+                    path, task, command, flags=flags, variables=given, held=held, cores=own, host=host or None
+                )
         for task, agent in agents.items():
             _wait_until_served(spec.agents[task], agent)
         yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
@@ -186,28 +205,38 @@ def _start_agent(
     flags: Sequence[str],
     variables: Mapping[str, str],
     held: Sequence[int],
+    cores: Sequence[int],
+    host: LinkedHost | None,
 ) -> subprocess.Popen[bytes]:
+    # Nobody but these agents reaches the addresses of such hosts.
+    flags, enter = (flags, []) if host is None else ([*flags, "--insecure"], host.enter)
+    place = ["--role", task.role, "--index", str(task.index)]
     own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
         # Out of the terminal's process group: the starter of the cluster gets ctrl-C, and ends the agents in order.
         return subprocess.Popen(
-            [BIN / "tfscale-agent", "--role", task.role, "--index", str(task.index), *own, *flags, "--", *command],
-            env={**os.environ, **variables},
+            [*enter, BIN / "tfscale-agent", *place, *own, *flags, "--", *command],
+            env={**without_page(os.environ), **variables},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=functools.partial(_end_with, os.getpid()),
+            preexec_fn=functools.partial(_begin, os.getpid(), cores),
             pass_fds=held,
         )
 
 
 def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None:
     """Wait until an agent listens or has ended: a console that starts earlier warns that the link is down."""
-    while agent.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection((address.host, address.port), timeout=1):
-            return
+    while agent.poll() is None and not listens(agent.pid, address.port):
         time.sleep(0.05)
+
+
+def _begin(parent: int, cores: Sequence[int]) -> None:
+    """Bind this process to cores, and have it end with its parent."""
+    if cores:
+        os.sched_setaffinity(0, cores)
+    _end_with(parent)
 
 
 def _end_with(parent: int) -> None:

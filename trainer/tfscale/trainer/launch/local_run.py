@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.settings.exit_status import ExitStatus
 from tfscale.core.text import signal_name
 from tfscale.trainer.launch.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.launch.plan import Plan
 from tfscale.trainer.launch.result import describe, read_result
 
-FAILED = 1
-REFUSED = 2
-INTERRUPTED = 130
 SHOWN = 20
 """Lines of the log of a task that failed."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
@@ -36,7 +34,7 @@ def run_locally(plan: Plan, words: Sequence[str]) -> int:
             print(describe(result))
             if plan.json is not None:
                 result.write(plan.json)
-        if status == INTERRUPTED:
+        if status == ExitStatus.INTERRUPTED:
             print(f"tfscale-train: interrupted; {_state(plan)}", file=sys.stderr)
     return status
 
@@ -52,7 +50,7 @@ def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[
     """Run a program that has a command line of its own, print its output, and return the exit status."""
     with run_folder() as (folder, held):
         status = _run(folder, held, program, tasks, words, _OwnLines())
-    if status == INTERRUPTED:
+    if status == ExitStatus.INTERRUPTED:
         print(f"tfscale-train: interrupted; nothing was kept, since {program} makes no checkpoints", file=sys.stderr)
     return status
 
@@ -98,7 +96,7 @@ def _run(
             if failed is not None:
                 return _print_reason(cluster, failed, isinstance(show, _OwnLines) and failed in _leading(cluster))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
     return 0
 
 
@@ -135,7 +133,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
     """
     lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
     reasons = [line for line in lines if line.startswith("tfscale-train: ")]
-    if reasons and status in (FAILED, REFUSED):
+    if reasons and status in (ExitStatus.NOTHING, ExitStatus.USAGE):
         print(reasons[-1], file=sys.stderr)
         return int(status)
     errors = [line for line in lines if _ERROR.match(line)]
@@ -145,7 +143,7 @@ def _print_reason(cluster: LocalCluster, task: Task, was_said: bool) -> int:
     else:
         print(f"{why}; the end of its log:", file=sys.stderr)
         print("\n".join(lines[-SHOWN:]) or cluster.agent_log(task), file=sys.stderr)
-    return FAILED
+    return ExitStatus.NOTHING
 
 
 def _ended(status: int | None, task_killed_by: int | None) -> str:

@@ -54,7 +54,8 @@ def _check_names(word: str, entry: Entry) -> None:
         functions = ", ".join(f"{name}({argument})" for name, argument in FUNCTIONS.items())
         raise UsageError(
             f"{word} defines no {', '.join(absent)}: tfscale-train takes a model from {functions} and its numbers from "
-            f"{', '.join(CONSTANTS)}, as literals; a whole script runs as it is: tfscale-agent -- python {word}"
+            f"{', '.join(CONSTANTS)}, as literals; a whole script runs as it is: tfscale-agent -- python {word}; "
+            f"compare, batch and scale take it after --, too: -- python {word}"
         )
     wrong = [name for name, is_right in _RIGHT.items() if not is_right(entry.constants[name])]
     if wrong:

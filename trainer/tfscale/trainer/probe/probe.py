@@ -31,7 +31,10 @@ from tfscale.trainer.probe.process import presence
 from tfscale.trainer.probe.process.activities import Activities, Announcer
 from tfscale.trainer.probe.process.called_python import CalledPython
 from tfscale.trainer.probe.process.clock import ClockWatch
+from tfscale.trainer.probe.process.memory_peaks import memory_peaks
 from tfscale.trainer.probe.process.seen_devices import seen_devices
+from tfscale.trainer.probe.process.step_flops import FlopsReader
+from tfscale.trainer.probe.process.tracked_runs import tracked_runs
 from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
@@ -74,15 +77,16 @@ class Probe:
         self._activities = Activities()
         self._announcer = Announcer()
         self._called_python = CalledPython()
-        self._progress = Progress()
+        self.progress = Progress()
         self._patches = Patches(on_fault=self.report_fault)
-        self._keras = KerasHooks(self._patches, self.recorder, self._activities, self._progress)
+        self._keras = KerasHooks(self._patches, self.recorder, self._activities, self.progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
         self._reader = StepReader(self.recorder.sites.all, self.recorder.graphs.row_kinds, self._assembler)
         self._gradients = GradientWatch()
         self._clock = ClockWatch()
+        self._flops = FlopsReader()
         self._timeless = 0
         """Reads with steps to come whose phases are of two clocks."""
         self._started = math.inf
@@ -250,7 +254,7 @@ class Probe:
         if self._thread is not None:
             self._thread.join(1.0)
         self.flush()
-        if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
+        if sentence := no_step(self._status, self.progress.has_fit, self.recorder.has_run, self.recorder.trains):
             self.report_note(sentence)
             self.flush()
         for sink in self._sinks:
@@ -299,7 +303,7 @@ class Probe:
         )
 
     def _training(self) -> Training | None:
-        training, gradients = self._progress.read(), self._gradients.newest
+        training, gradients = self.progress.read(), self._gradients.newest
         if gradients is None:
             return training
         return replace(training or self._reported_training or Training(), gradients=gradients)
@@ -323,7 +327,15 @@ class Probe:
             compiled_stamps=buffer.is_compiled if buffer else None,
             checkpoint=self._activities.checkpointed,
             input_python=self._called_python.per_step(self._assembler.sequence),
+            tracked_runs=tracked_runs(),
+            flops=self._flops.read(graphs.step_graph, self._status.replica_examples) if self._counts_flops else None,
+            memory_peaks=memory_peaks(self._status.devices.gpus) if self._status.devices else (),
         )
+
+    @property
+    def _counts_flops(self) -> bool:
+        """True where one graph is one step, of which the operations can be counted."""
+        return self._status.measuring and self._assembler.steps_of_call == 1 and not self._status.local_steps
 
     def _has_lost_stamps(self) -> bool:
         """Decide whether the functions that train were traced before the program connected to other processes."""

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.probe.entry.attach import attached
 from tfscale.trainer.training.parts import Parts
 
 KEPT = 100_000
@@ -155,6 +156,7 @@ def custom(strategy: Any, step: Any, data: Any, course: Course, parts: Parts, mo
     for begin, end in epochs(course.steps):
         for number in range(begin + 1, end + 1):
             losses.append((number, step(iterator)))
+            _tell_probe(number, course.steps)
             if number == 1:
                 watch.made(1)
             parts.after_step(strategy, model, course.begin + number)
@@ -164,6 +166,14 @@ def custom(strategy: Any, step: Any, data: Any, course: Course, parts: Parts, mo
         watch.made(end)
         course.end_epoch(end, mean)
     return watch.trained(course.numbered([(number, float(loss)) for number, loss in losses]), course.steps)
+
+
+def _tell_probe(made: int, steps: int) -> None:
+    """Tell the probe, if there is one, how far the loop is: unlike `fit`, a loop tells nobody."""
+    if (probe := attached()) is not None:
+        probe.progress.loop_step_done(made, steps)
+        if made == steps:
+            probe.progress.ended()
 
 
 def coordinated(strategy: Any, step: Any, dataset: Callable[[Any], Any], course: Course) -> Trained:
@@ -181,6 +191,7 @@ def coordinated(strategy: Any, step: Any, dataset: Callable[[Any], Any], course:
     for begin, end in epochs(course.steps, 2):
         scheduled = [coordinator.schedule(step, args=(iterator,)) for _ in range(begin, end)]
         coordinator.join()
+        _tell_probe(end, course.steps)
         watch.made(end)
         of_epoch = [float(value.fetch()) for value in scheduled]
         losses.extend((begin + count, loss) for count, loss in enumerate(of_epoch, 1))

@@ -28,6 +28,7 @@ from tfscale.console.analysis.observed.out_of_step import (
 )
 from tfscale.console.analysis.tasks.not_started import joined
 from tfscale.core.cluster.task import Role
+from tfscale.core.records.task_status import TaskState
 from tfscale.core.text import clock, duration, listing, plural
 
 
@@ -165,7 +166,9 @@ def _why_late(late: Mapping[str, Doing], waiting: Sequence[str]) -> str:
         case "ended":
             return "; ".join(f"{name} {late[name].clause}" for name in names[:2]) + others
         case "starting":
-            return f"{who} {'is' if len(names) == 1 else 'are'} only starting{others}"
+            stops = [late[name].brief == str(TaskState.STOPPING) for name in names]
+            does = "stopping" if all(stops) else "stopping or only starting" if any(stops) else "only starting"
+            return f"{who} {_verb_be(names)} {does}{others}"
         case "stopped":
             if first.clause != BY_SIGNAL:
                 return f"{who} cannot go on: {first.clause}{others}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,6 +10,7 @@ from itertools import islice
 from tfscale.core.cluster.restart import governing
 from tfscale.core.cluster.strategy import DEFAULT
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.records.frame import Frame
 from tfscale.core.records.host_sample import Counters
 from tfscale.core.records.probe_status import ActivityKind, Collective, ProbeState, ProbeStatus
@@ -226,7 +226,7 @@ class ObservedTask:
 
     def _note_memory_kill(self, frame: Frame) -> None:
         end = frame.status.exit
-        if end is None or end.signal != signal.SIGKILL:
+        if end is None or end.signal != TaskSignal.SIGKILL:
             self.is_killed_for_memory = False
         elif (host := frame.counters.host) is not None:
             self.is_killed_for_memory |= bool(host.memory_kills)

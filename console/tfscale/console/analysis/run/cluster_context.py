@@ -82,6 +82,10 @@ class ClusterContext(Detector):
         self.ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
+        self._parts: dict[str, int] = {}
+        """Process of each subject whose steps were counted last."""
+        self._processes = 0
+        """Number of times that another process of a subject began to number its steps anew."""
         self._shares = TimeShares()
 
     def observe(self, task: str, frame: Frame) -> None:
@@ -130,6 +134,11 @@ class ClusterContext(Detector):
     def spent(self) -> Mapping[str, float]:
         """Seconds by bucket of goodput, up to when a task ran last."""
         return self._goodput.spent(self.ran)
+
+    @property
+    def counted(self) -> Mapping[str, float]:
+        """The part of `spent` that is settled: seconds up to the newest step."""
+        return self._goodput.counted
 
     @property
     def open(self) -> list[Diagnosis]:
@@ -196,7 +205,7 @@ class ClusterContext(Detector):
         """
         if not subjects:
             return
-        attempt = (*table.attempt(subjects[0]), table.part(subjects[0]), numbering)
+        attempt = (*table.attempt(subjects[0]), self._process(table, subjects), numbering)
         fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
@@ -204,6 +213,18 @@ class ClusterContext(Detector):
             self.ran += self._goodput.add_steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.sample(self._goodput)
             self._compare(tasks, attempt, fresh)
+
+    def _process(self, table: StepTable, subjects: Sequence[str]) -> int:
+        """Return the number of the processes that make the steps.
+
+        It is another one once the first subject has a later process, and not where another subject comes first, because
+        the one before has ended: all number the same steps.
+        """
+        parts = {subject: table.part(subject) for subject in subjects if table.newest(subject) is not None}
+        first = subjects[0]
+        self._processes += self._parts.get(first, table.part(first)) != table.part(first)
+        self._parts |= parts
+        return self._processes
 
     def _compare(self, tasks: Mapping[str, ObservedTask], attempt: tuple[int | str, ...], fresh: AlignedSteps) -> None:
         """Compare the steps with their earlier times."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from tfscale.console.analysis.run.scaling import ring_forecast
 
+_MOST_USE = 0.99
+"""Use of a link above which nothing more is concluded from it: counters are no more precise than a hundredth."""
+
 
 def half_the_bytes(step: float, transfer: float) -> float:
     """Return the gain of half the bytes on the wire: half the transfer; at most, because latency stays."""
@@ -56,3 +59,37 @@ def more_workers(step: float, transfer: float, workers: int, to: int, gathered: 
     if workers < 2:
         return to / workers
     return ring_forecast(lag, transfer, workers, to, gathered).high / (workers * lag / step)
+
+
+def fewer_workers(step: float, transfer: float, workers: int, to: int, gathered: float = 0.0) -> float:
+    """Return the gain of `to` (>= 1) of `workers` workers, each with its present share of work, by the ring model.
+
+    At least: each round of a ring has its latency, and fewer workers make fewer rounds.
+    """
+    lag = max(step - transfer, 1e-9)
+    return ring_forecast(lag, transfer, workers, to, gathered).throughput / (workers * lag / step)
+
+
+def more_servers(use: float, workers: int, factor: int) -> float:
+    """Return the gain of `factor` times the parameter servers, where the link of one is in `use` (a share of the time).
+
+    A closed network of queues: each of `workers` works for itself, then waits for its turn on the servers' links, by
+    exact mean value analysis [Reiser, Lavenberg 1980]. Its time for itself is the one that makes the present use.
+    """
+    demand = min(use, _MOST_USE)
+    least, most = 0.0, workers * 1.0
+    # In units of the present time from step to step of all workers together, the throughput is 1 now.
+    for _ in range(40):
+        own = (least + most) / 2
+        least, most = (own, most) if _throughput(demand, workers, own, 1) > 1 else (least, own)
+    return _throughput(demand, workers, own, factor)
+
+
+def _throughput(demand: float, workers: int, own: float, servers: int) -> float:
+    """Return the throughput of workers with `own` time and `demand` for links that `servers` serve side by side."""
+    queue = throughput = 0.0
+    for number in range(1, workers + 1):
+        at_links = demand / servers * (1 + queue)
+        throughput = number / (own + at_links)
+        queue = throughput * at_links
+    return throughput

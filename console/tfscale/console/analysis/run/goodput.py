@@ -151,6 +151,11 @@ class Goodput:
         spent[PYTHON] = self._host + spent.pop("unknown")
         return self._reached, spent
 
+    @property
+    def counted(self) -> Mapping[str, float]:
+        """Seconds by bucket up to the end of the newest step, which only grow; empty before a step."""
+        return {} if self._reached is None else dict(self._spent)
+
     def spent(self, now: float) -> Mapping[str, float]:
         """Return seconds by bucket up to `now`; empty before anything started."""
         if self.begin is None:

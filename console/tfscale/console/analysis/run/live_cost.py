@@ -10,7 +10,8 @@ from tfscale.console.analysis.observed.observed_task import ObservedTask
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records.diagnosis import Diagnosis
 
-EVIDENCE = ("gpu_hours_per_hour", "money_per_hour", "currency")
+GPU_HOURS = "gpu_hours_per_hour"
+EVIDENCE = (GPU_HOURS, "money_per_hour", "currency")
 """Names of the live cost in the evidence of a diagnosis that is open."""
 _HOUR = 3600.0
 _LEAST = 0.005

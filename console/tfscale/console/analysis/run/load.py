@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tfscale.console.analysis.findings import Findings, SubjectSummary
-from tfscale.console.analysis.run.scaling import bus_bandwidth, volume
+from tfscale.console.analysis.run.scaling import bus_bandwidth
+from tfscale.core.comparison.ring_volume import volume
 from tfscale.core.records.probe_status import ProbeStatus
 
 WAITING = 0.5

@@ -9,7 +9,8 @@ from tfscale.console.analysis.finding_kinds import NOT_JUDGED_WHY
 from tfscale.console.analysis.findings import Findings, is_calm, one_each
 from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.remedies import for_cluster, for_stragglers
-from tfscale.console.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.console.analysis.run.scaling import ring_forecast
+from tfscale.core.comparison.size_forecast import Forecast
 from tfscale.core.records.diagnosis import Diagnosis, Remedy
 
 LEAST_GAIN = 1.005
@@ -37,7 +38,7 @@ def recommend(findings: Findings, load: Load | None) -> Recommendations:
     """Return the recommendations from the findings of one moment; with `load` None the step is not measured."""
     diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
     limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
-    remedies = _with_gain(findings, diagnoses, load) if load else ()
+    remedies = [*(_with_gain(findings, diagnoses, load) if load else ()), *_of_links(limits)]
     return Recommendations(
         culprits=tuple(one_each(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
         limits=limits,
@@ -50,6 +51,13 @@ def recommend(findings: Findings, load: Load | None) -> Recommendations:
 def _not_judged(findings: Findings, diagnoses: Sequence[Diagnosis]) -> str | None:
     reasons = (findings.condition.kind.value, *(diagnosis.kind for diagnosis in diagnoses))
     return next((NOT_JUDGED_WHY[reason] for reason in reasons if reason in NOT_JUDGED_WHY), None)
+
+
+def _of_links(limits: Sequence[Diagnosis]) -> Iterator[Remedy]:
+    """Yield the remedies with a gain of single tasks' links, of which a load knows nothing."""
+    for limit in limits:
+        if limit.evidence.get("resource") == "server_link":
+            yield from (remedy for remedy in limit.remedies if remedy.gain and remedy.gain >= LEAST_GAIN)
 
 
 def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> Iterator[Remedy]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tfscale.console.analysis.run import gain_models
 from tfscale.console.analysis.run.load import Load
-from tfscale.console.analysis.run.scaling import volume
 from tfscale.console.analysis.run.technique_words import NARROW
+from tfscale.core.comparison.ring_volume import volume
 from tfscale.core.records.diagnosis import Remedy
+from tfscale.core.text import plural
 
 SMALL = 64_000
 """Bytes up to which an all-reduce takes the time of its messages, not of its bytes: at 1 Gbit/s these take half a
@@ -77,6 +78,12 @@ def more_workers(load: Load) -> Remedy:
     return Remedy(f"{2 * load.ranks} workers instead of {load.ranks}", gain, model, at_most=True)
 
 
+def fewer_workers(load: Load) -> Remedy:
+    to = load.ranks // 2
+    gain = gain_models.fewer_workers(load.step, load.transfer, load.ranks, to, load.gathered)
+    return Remedy(f"{plural(to, 'worker')} instead of {load.ranks}", gain, "a shorter ring, or none")
+
+
 def for_communication(load: Load) -> tuple[Remedy, ...]:
     """Return remedies where the all-reduce takes much of each step."""
     links = () if _is_small(load) else (faster_links(load),)
@@ -134,13 +141,19 @@ OUTSIDE = {
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 
-def for_link(is_server: bool, excess: float | None = None) -> tuple[Remedy, ...]:
-    """Return remedies where the link of one task is full; of uneven servers this one moves `excess` times its part."""
+def for_link(is_server: bool, use: float, workers: int, excess: float | None = None) -> tuple[Remedy, ...]:
+    """Return remedies where the link of one task is full: in `use`, 0 to 1.
+
+    Of uneven servers this one moves `excess` times its part.
+    """
     cast = Remedy("gradients cast to bfloat16")
     if excess is not None:
         what = "variables spread evenly over the parameter servers"
         return Remedy(what, excess, "the busiest server moves no more than the others", at_most=True), cast
-    return Remedy("more parameter servers" if is_server else "a faster link"), cast
+    if not is_server:
+        return Remedy("a faster link"), cast
+    gain = gain_models.more_servers(use, workers, 2)
+    return Remedy("twice as many parameter servers", gain, "each server moves half", at_most=True), cast
 
 
 def for_cluster(load: Load) -> Iterator[Remedy]:
@@ -151,7 +164,7 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
     if load.ranks < 2 or load.transfer <= 0:
         return
     links = () if _is_small(load) else (faster_links(load),)
-    yield from (*_for_fewer_bytes(load), *links, enlarge_batch(load), more_workers(load))
+    yield from (*_for_fewer_bytes(load), *links, enlarge_batch(load), more_workers(load), fewer_workers(load))
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:

@@ -97,7 +97,8 @@ def limits(
     hosts = list(vitals.values())
     candidates = [_cpu(hosts), _gpu_memory(hosts)]
     candidates += [_outside(bucket, share) for bucket, share in (shares or {}).items() if bucket in _OUTSIDE]
-    candidates += [_link(name, host_vitals, speeds.get(name), servers) for name, host_vitals in vitals.items()]
+    workers = sum(Task.parse(name).role is Role.WORKER for name in vitals)
+    candidates += [_link(name, host, speeds.get(name), servers, workers) for name, host in vitals.items()]
     if load is not None:
         candidates += [_communication(load), _input(load), _compute(load, hosts)]
     at_limit = [limit for limit in candidates if limit is not None and limit.fraction >= strictness * limit.threshold]
@@ -249,7 +250,7 @@ def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
     )
 
 
-def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchange | None) -> Limit | None:
+def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchange | None, workers: int) -> Limit | None:
     """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes, data, other programs."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
@@ -272,7 +273,7 @@ def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchang
         sentence,
         0.0,
         severity="warning",
-        remedies=remedies.for_link(is_server, excess),
+        remedies=remedies.for_link(is_server, fraction, workers, excess),
         evidence=evidence,
     )
 

@@ -6,7 +6,6 @@ first failure is the culprit; the others are reported as its consequences.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +24,7 @@ from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.failure.clues import Clue
 from tfscale.core.failure.failure_kinds import LAST_WORDS, OUT_OF_STEP, PEER
 from tfscale.core.failure.task_failure import CLOCK_DOUBT, PRIMARY, SETTLE, Failure, culprit, failure_of
+from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.failure.uncaught_exception import shortened
 from tfscale.core.log_clues import EXPLAINED
 from tfscale.core.records.diagnosis import Diagnosis
@@ -166,7 +166,7 @@ def _describe(incident: _Incident, tasks: Mapping[str, ObservedTask], now: float
     first = culprit(incident.failures)
     others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
     begin = f"{first.task} {first.how} at {clock(first.at)}"
-    if first.signal == signal.SIGKILL and not _explains(first.clue) and tasks[first.task].is_killed_for_memory:
+    if first.signal == TaskSignal.SIGKILL and not _explains(first.clue) and tasks[first.task].is_killed_for_memory:
         begin = f"{first.task} was killed by the kernel at {clock(first.at)}: its host or its cgroup had no memory left"
         crash = _crash(first.task, first, others, f"{begin}{_rest(first, others)}")
         return replace(crash, evidence={**crash.evidence, "reason": HOST_MEMORY})

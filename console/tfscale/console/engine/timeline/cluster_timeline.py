@@ -24,6 +24,8 @@ _STOP_BEFORE_START = 60.0
 """Seconds up to which a stop before a start is part of it: grace periods are shorter."""
 _CLOCK_DOUBT = 5.0
 """Seconds by which the clock of a follower's host may be behind that of the task that it followed."""
+_SAME = 3.0
+"""Seconds within which two consoles tell one thing: a late one judges second by second as an earlier one did."""
 _STOPS = (TaskState.STOPPING, TaskState.EXITED)
 _ORDER = (TaskState.PENDING, TaskState.STOPPING, TaskState.EXITED, TaskState.STARTING, TaskState.RUNNING)
 """States on the way of a restart: an entry shows the furthest that a task has reached."""
@@ -43,7 +45,8 @@ class _Incident:
     def finished(self) -> TimelineEntry:
         """Return the entry with its tasks as the subject."""
         if self.is_new and self.tasks:
-            self.entry = replace(self.entry, subject=names_of([str(task) for task in sorted(self.tasks)]))
+            tasks = tuple(sorted(self.tasks))
+            self.entry = replace(self.entry, subject=names_of([*map(str, tasks)]), tasks=tasks)
         self.is_new = False
         return self.entry
 
@@ -58,12 +61,31 @@ class Timeline:
         self._stops: dict[Task, Hashable] = {}
         """Key of the stop in which a task was last."""
         self._command: Hashable = None
+        self._recalled: tuple[TimelineEntry, ...] = ()
+        """Entries of another console, which was there before this one."""
         self._giver = ""
         """Reason of this console's newest command, with who gave it, as agents tell it."""
 
     def entries(self) -> tuple[TimelineEntry, ...]:
         """Return all entries in the order of their times."""
-        return tuple(sorted((each.finished() for each in self._incidents.values()), key=lambda entry: entry.at))
+        own = [each.finished() for each in self._incidents.values()]
+        return tuple(sorted([*self._not_among(own), *own], key=lambda entry: entry.at)[-ENTRIES_KEPT:])
+
+    def recall(self, entries: Iterable[TimelineEntry]) -> None:
+        """Take in the entries of a console that was there before: those of what this one tells too are left out."""
+        self._recalled = tuple(replace(entry, number=-number) for number, entry in enumerate(entries, 1))
+
+    def _not_among(self, own: Iterable[TimelineEntry]) -> list[TimelineEntry]:
+        if not self._recalled:
+            return []
+        told: dict[Hashable, list[float]] = {}
+        for entry in own:
+            told.setdefault(_news_key(entry), []).append(entry.at)
+        return [
+            entry
+            for entry in self._recalled
+            if all(abs(entry.at - at) > _SAME for at in told.get(_news_key(entry), ()))
+        ]
 
     def add(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
         """Add an entry of its own."""
@@ -185,6 +207,12 @@ class Timeline:
         incident.is_new = True
         if not incident.tasks:
             del self._incidents[key]
+
+
+def _news_key(entry: TimelineEntry) -> Hashable:
+    """Return what two consoles tell alike of one thing: not the numbers in a diagnosis's sentence."""
+    diagnosis = entry.diagnosis
+    return entry.kind, entry.subject, entry.text if diagnosis is None else diagnosis.end is None
 
 
 def _key(diagnosis: Diagnosis) -> Hashable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfscale.console.advice.advice_record import record_words
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.report.differences import Comparison, compared
@@ -76,6 +77,9 @@ def details(report: RunReport, group: RunGroup, finding: ReportedFinding) -> Ite
         yield f"cost {length(finding.lost)}{f' ({price})' if price else ''}; {worst}"
     if finding.remedy:
         yield f"what to do: {finding.remedy}"
+    for remedy in finding.diagnosis.remedies:
+        if (record := record_words(remedy.model)) is not None:
+            yield f"{remedy.what}: {record}"
 
 
 def _workers(group: RunGroup) -> Iterator[str]:

@@ -17,7 +17,10 @@ TRANSFER = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """One worker's slowdown: from `begin` seconds on, a phase takes `ratio` times as long and `extra` seconds more."""
+    """One worker's slowdown: from `begin` seconds on, a phase takes `ratio` times as long and `extra` seconds more.
+
+    In `reduce` it is the transfer of all workers, whoever has the slow link.
+    """
 
     worker: int
     ratio: float = 1.0
@@ -42,8 +45,8 @@ def slowed(phases: Floats, slow: Sequence[Slow]) -> tuple[Floats, Floats]:
     """Return ((k,) ends, phases) of the steps with these slowdowns, each worker waiting for the slowest."""
     for each in sorted(slow, key=lambda each: each.begin):
         begun = np.concatenate([[0.0], np.cumsum(_step_times(phases))[:-1]]) >= each.begin
-        row = phases[PHASES.index(each.phase), begun]
-        row[:, each.worker] = row[:, each.worker] * each.ratio + each.extra
+        row, of = phases[PHASES.index(each.phase), begun], slice(None) if each.phase == "reduce" else each.worker
+        row[:, of] = row[:, of] * each.ratio + each.extra
         phases[PHASES.index(each.phase), begun] = row
     own = phases[:-1].sum(axis=0)
     end = np.cumsum(_step_times(phases))

@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, NamedTuple
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
@@ -39,6 +40,14 @@ class Dialog(ModalScreen[ScreenResultType], Generic[ScreenResultType]):
     def __init__(self, appearance: Appearance) -> None:
         super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._look = appearance
+        self._is_over = False
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close the dialogue once: a key that was pressed before it was gone would close the screen below it."""
+        if self._is_over:
+            return AwaitComplete()
+        self._is_over = True
+        return super().dismiss(result)
 
     async def action_copy_or_quit(self) -> None:
         if marked := self.get_selected_text():

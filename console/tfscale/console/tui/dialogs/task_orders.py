@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
+from tfscale.console.transport.fetched_profile import fetch_profile, profile_folder
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.stack_screen import StackScreen
@@ -35,12 +37,19 @@ from tfscale.core.cluster.task_files import TaskFiles
 from tfscale.core.records.task_status import Stage
 from tfscale.core.text import data_size
 
+_AT_ONCE = 32
+"""Tasks that are asked for their stacks at once."""
+
 
 class Orders:
     """Sender of every command of the console to tasks."""
 
-    def __init__(self, app: App[Any], engine: Engine, commands: Commands) -> None:
+    def __init__(
+        self, app: App[Any], engine: Engine, commands: Commands, recorded: Callable[[], Path | None] = lambda: None
+    ) -> None:
+        """Send commands; profiles are fetched beside the file that is `recorded`, if any."""
         self._app = app
+        self._recorded = recorded
         self._engine = engine
         self._commands = commands
 
@@ -61,7 +70,7 @@ class Orders:
         elif order.name == "profile":
             self._ask_profile(tasks, snapshot, appearance)
         elif order.name == "stack":
-            self._show_stack(tasks[0], appearance)
+            self._show_stack(tasks[0], [view.task for view in snapshot.tasks], appearance)
         elif order.name == "restart_without":
             self._ask_without(tasks[0], snapshot, appearance)
         else:
@@ -132,11 +141,21 @@ class Orders:
         names = ", ".join(map(str, tasks))
         places = "\n".join(f"  {_place(snapshot, task)}" for task in tasks[:4]) + ("\n  ..." if len(tasks) > 4 else "")
         question = (
-            f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
+            f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n{self._fetched}\n"
             f"It slows the training meanwhile, and {RISK}.\n{cost(age)}\n"
         )
         prompt = PromptScreen(question, appearance, f"{PROFILE_SECONDS:g}")
         self._app.push_screen(prompt, partial(self._profile_answered, tasks))
+
+    @property
+    def _profiles(self) -> Path | None:
+        """Folder of profiles beside the recording; None while nothing is recorded."""
+        recorded = self._recorded()
+        return None if recorded is None else recorded.with_suffix(".profiles")
+
+    @property
+    def _fetched(self) -> str:
+        return "" if self._profiles is None else f"and fetched into {self._profiles}, beside the recording\n"
 
     def _profile_answered(self, tasks: tuple[Task, ...], answer: str | None) -> None:
         if answer is None:
@@ -146,11 +165,17 @@ class Orders:
         except ValueError:
             self._app.notify(f"{answer!r} is not a number of seconds", severity="error", markup=False)
             return
+        try:
+            folder = None if self._profiles is None else profile_folder(self._profiles)
+        except OSError as error:
+            self._app.notify(f"{self._profiles}: {error.strerror}", severity="error", markup=False)
+            return
         for task in tasks:
-            self._run(self._profile(task, seconds), "profile", (task,), 0)
+            self._run(self._profile(task, seconds, folder), "profile", (task,), 0)
 
-    async def _profile(self, task: Task, seconds: float) -> AsyncIterator[CommandProgressed]:
-        async for progress in self._commands.profile(task, seconds):
+    async def _profile(self, task: Task, seconds: float, folder: Path | None) -> AsyncIterator[CommandProgressed]:
+        fetched = None if folder is None else fetch_profile(task, seconds, self._commands, folder)
+        async for progress in fetched or self._commands.profile(task, seconds):
             if not progress.file:
                 yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, progress.doing)
                 continue
@@ -179,9 +204,9 @@ class Orders:
             failed = CommandProgressed(source.now(), verb, Stage.FAILED, tasks, generation, str(error))
             self._engine.inbox.put(failed)
 
-    def _show_stack(self, task: Task, appearance: Appearance) -> None:
-        """Show the Python stacks of a task's threads in a screen of their own."""
-        screen = StackScreen(task, appearance)
+    def _show_stack(self, task: Task, tasks: Sequence[Task], appearance: Appearance) -> None:
+        """Show the Python stacks of a task's threads in a screen of their own, which may ask all tasks."""
+        screen = StackScreen(task, appearance, partial(self._fetch_stacks, tasks))
         self._app.push_screen(screen)
         self._app.run_worker(self._fetch_stack(task, screen), group="stacks")
 
@@ -190,6 +215,21 @@ class Orders:
             screen.show(await self._commands.stack(task))
         except CommandError as error:
             screen.show(str(error))
+
+    async def _fetch_stacks(self, tasks: Sequence[Task], screen: StackScreen) -> None:
+        """Ask these tasks, some at a time, and show what has come after each round."""
+        stacks: dict[Task, str] = {}
+        for begin in range(0, len(tasks), _AT_ONCE):
+            asked = tasks[begin : begin + _AT_ONCE]
+            stacks.update(zip(asked, await asyncio.gather(*map(self._stack_text, asked)), strict=True))
+            screen.show_all(stacks, len(tasks), self._engine.source.now())
+
+    async def _stack_text(self, task: Task) -> str:
+        try:
+            return (await self._commands.stack(task)).text
+        except CommandError as error:
+            # Equal reasons of several tasks are one, as equal stacks are.
+            return str(error).replace(str(task), "the task")
 
 
 def _place(snapshot: Snapshot, task: Task) -> str:

@@ -10,11 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
+from tfscale.console.advice.advice_record import LEGEND, record_of
+from tfscale.console.advice.present_load import load_of_snapshot
 from tfscale.console.analysis.finding_kinds import first_step
-from tfscale.console.analysis.run.load import Load, load_of
+from tfscale.console.analysis.run.load import Load
 from tfscale.console.analysis.run.recommendations import Recommendations, recommend, speedup
 from tfscale.console.analysis.run.remedies import MOSTLY
-from tfscale.console.analysis.run.scaling import nearest_published
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
@@ -24,7 +25,7 @@ from tfscale.console.tui.widgets.charts.scaling_chart import draw
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
-from tfscale.core.cluster.task import Role
+from tfscale.core.comparison.published_speedups import nearest_published
 from tfscale.core.records.diagnosis import Diagnosis, Remedy
 from tfscale.core.text import step_time
 
@@ -101,14 +102,6 @@ class AdviceScreen(SnapshotScreen):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def load_of_snapshot(snapshot: Snapshot) -> Load | None:
-    """Return the present load from the workers in contact that train; None if unmeasured."""
-    roles = (Role.CHIEF, Role.WORKER)
-    views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
-    probe = next((probe for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
-    return load_of(snapshot.findings, [view.summary for view in views if view.summary], probe)
-
-
 def _title(text: str, appearance: Appearance) -> Text:
     return Text(text, style=f"bold {appearance.palette.text}", no_wrap=True)
 
@@ -141,7 +134,7 @@ def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterat
 
 
 def _what_if(recommendations: Recommendations, load: Load | None, room: int, appearance: Appearance) -> Iterator[Text]:
-    if load is None:
+    if load is None and not recommendations.remedies:
         yield Text(
             "  no gain is estimated: models are for an all-reduce whose phases are all measured",
             style=appearance.palette.dim,
@@ -152,6 +145,8 @@ def _what_if(recommendations: Recommendations, load: Load | None, room: int, app
         yield Text(f"  {'':<{width}}  throughput   by the model", style=appearance.palette.dim, no_wrap=True)
     for remedy in recommendations.remedies:
         yield from wrap_hanging(_remedy(remedy, width, appearance), room, width + 17)
+    if any(record_of(remedy.model) for remedy in recommendations.remedies):
+        yield Text(f"  {LEGEND}", style=appearance.palette.dim)
     if not recommendations.remedies:
         yield Text("  nothing that a model knows of would bring half a percent", style=appearance.palette.dim)
     for name in recommendations.unproven:
@@ -163,7 +158,8 @@ def _remedy(remedy: Remedy, width: int, appearance: Appearance) -> Text:
     sign = "<=" if remedy.at_most else "  "
     line = Text(f"  {remedy.what:<{width}}  ", style=palette.text)
     line.append(f"{sign} {gain:>+7.0%}   ", style=f"bold {palette.text}")
-    return line.append(remedy.model, style=palette.dim)
+    record = record_of(remedy.model)
+    return line.append(f"{remedy.model}{f'; {record.short}' if record else ''}", style=palette.dim)
 
 
 def _scaling(load: Load | None, width: int, is_tall: bool, appearance: Appearance) -> Iterator[Text]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.engine.model import Snapshot
@@ -18,6 +18,7 @@ from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.dialogs.sort_picker import SortPicker
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
+from tfscale.console.tui.widgets.appearance.region_frames import set_title
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
 from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
@@ -27,8 +28,11 @@ from tfscale.console.tui.widgets.navigation.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.event_pane import EventPane
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.history_strip import HistoryStrip
 from tfscale.console.tui.widgets.panes.input_line import InputLine
+from tfscale.console.tui.widgets.side.side_panel import SidePanel
 from tfscale.console.tui.widgets.table.culprit_pane import CulpritPane
+from tfscale.console.tui.widgets.table.culprits import named_tasks
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
 from tfscale.console.tui.widgets.table.row_order import GROUPINGS, USUAL_SORT, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL, Column, Drawn, column_named, columns_with
@@ -45,6 +49,12 @@ _CARD = 8
 """Lines of the card of a run that is over, which has no place where it would hide a row: it is printed at the end."""
 _AROUND_ALL = 23
 """Lines beside the table's rows with the filter and six events."""
+_FRAMED = 30
+"""Lines from which on the regions have frames, and the figures a strip of their history."""
+_ROOMY, _TALL = 40, 48
+"""Lines from which on the frames are whole, and from which on the strip is higher."""
+_WIDE = 160
+"""Cells from which on one task's numbers and log and the heat map are beside the table."""
 _LONGEST_FILTER = 30
 """Characters of the filter that is shown beside the number of remaining tasks."""
 _FIRST_SORTS = (USUAL_SORT, "lag", "task")
@@ -71,29 +81,64 @@ KEYS = (
 )
 
 
+_WITHOUT = ("W", "restart without it")
+
+
 class ClusterScreen(SnapshotScreen):
     """Screen of the whole cluster."""
 
     DEFAULT_CSS = """
     ClusterScreen { background: $background; padding: 0 1; }
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen KeyBar { height: 1; }
-    ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
+    ClusterScreen Headline { height: auto; min-height: 3; max-height: 4; margin: 1 0; }
     ClusterScreen CulpritPane { height: auto; margin: 0 0 1 0; }
+    ClusterScreen HistoryStrip { height: 5; display: none; }
     ClusterScreen Legend, ClusterScreen LastOutput { height: 2; padding: 1 0 0 3; }
     ClusterScreen LastOutput { padding: 1 0 0 0; display: none; }
     ClusterScreen.starting LastOutput { display: block; }
     ClusterScreen.cramped EndPane.over { display: none; }
     ClusterScreen.starting Legend { display: none; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
+    ClusterScreen #regions { height: 1fr; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen EventPane { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
+    ClusterScreen SidePanel { display: none; }
     ClusterScreen.short Headline, ClusterScreen.short CulpritPane { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
     ClusterScreen.short LastOutput { height: 1; padding: 0; }
     ClusterScreen.short EventPane { margin: 0; min-height: 4; }
+    ClusterScreen.low Headline { min-height: 1; }
     ClusterScreen.low Legend { display: none; }
     ClusterScreen.low EventPane { height: 2; min-height: 2; }
+
+    ClusterScreen.framed { padding: 0; }
+    ClusterScreen.framed > TabLine, ClusterScreen.framed > Title, ClusterScreen.framed > Metrics { margin: 0 1; }
+    ClusterScreen.framed > KeyBar, ClusterScreen.framed > InputLine, ClusterScreen.framed > EndPane { margin: 0 1; }
+    ClusterScreen.framed > Headline { margin: 1; }
+    ClusterScreen.framed > CulpritPane { margin: 0 1 1 1; }
+    ClusterScreen.framed.short > Headline, ClusterScreen.framed.short > CulpritPane { margin: 0 1; }
+    ClusterScreen.framed HistoryStrip { display: block; }
+    ClusterScreen.framed.roomy HistoryStrip { height: 6; }
+    ClusterScreen.framed.tall HistoryStrip { height: 8; }
+    ClusterScreen.framed #tasks, ClusterScreen.framed EventPane { border-top: solid $secondary 40%; }
+    ClusterScreen.framed EventPane { margin: 0; min-height: 3; }
+    ClusterScreen.framed.short EventPane { height: 3; }
+    ClusterScreen.framed.short.tall EventPane { height: 8; }
+    ClusterScreen #tasks, SidePanel > * { border-title-color: $secondary; }
+    ClusterScreen.roomy #tasks, ClusterScreen.roomy EventPane, SidePanel > * { border: round $secondary 40%; }
+    ClusterScreen.roomy EventPane { min-height: 5; }
+    ClusterScreen.roomy.short EventPane { height: 5; }
+    ClusterScreen.framed.wide SidePanel { display: block; }
+    ClusterScreen #tasks:focus-within, SidePanel > *:focus { border-title-color: $accent; }
+    ClusterScreen.framed #tasks:focus-within { border-top: solid $accent; }
+    ClusterScreen.roomy #tasks:focus-within, SidePanel > *:focus { border: round $accent; }
+    ClusterScreen.ascii EventPane, ClusterScreen.ascii.framed #tasks { border-top: ascii $secondary; }
+    ClusterScreen.ascii.roomy #tasks, ClusterScreen.ascii.roomy EventPane, .ascii SidePanel > * {
+        border: ascii $secondary;
+    }
+    ClusterScreen.ascii.framed #tasks:focus-within { border-top: ascii $accent; }
+    ClusterScreen.ascii.roomy #tasks:focus-within, .ascii SidePanel > *:focus { border: ascii $accent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
@@ -134,6 +179,7 @@ class ClusterScreen(SnapshotScreen):
         self.table.set_reactive(TaskTable.chosen_columns, view.columns or USUAL)
         self.table.set_reactive(TaskTable.order, _order(view))
         self._measure = next((name for name in MEASURES if name == view.measure), "lag")
+        self._side = SidePanel(follow_log, self._measure)
 
     @property
     def page(self) -> str:
@@ -163,12 +209,16 @@ class ClusterScreen(SnapshotScreen):
         yield self.culprits.data_bind(**bound)
         yield Metrics().data_bind(**bound)
         yield self._end.data_bind(SnapshotScreen.appearance)
-        yield self.legend.data_bind(SnapshotScreen.appearance)
-        # No bar of a starting cluster needs the legend.
-        yield self._last_output.data_bind(**bound)
-        with Vertical(id="tasks"):
-            yield self.table.data_bind(**bound)
-        yield EventPane().data_bind(**bound)
+        with Horizontal(id="regions"):
+            with Vertical():
+                yield HistoryStrip().data_bind(**bound)
+                yield self.legend.data_bind(SnapshotScreen.appearance)
+                # No bar of a starting cluster needs the legend.
+                yield self._last_output.data_bind(**bound)
+                with Vertical(id="tasks"):
+                    yield self.table.data_bind(**bound)
+                yield EventPane().data_bind(**bound)
+            yield self._side.data_bind(**bound)
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
         keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
@@ -180,28 +230,63 @@ class ClusterScreen(SnapshotScreen):
 
     def on_resize(self) -> None:
         self._make_room()
-        self.culprits.rewrite()
 
     def watch_snapshot(self) -> None:
         self.set_class(self.snapshot is not None and slowest_starting(self.snapshot) is not None, "starting")
         self._make_room()
-        # Once the culprits have their lines: a snapshot later rows would be missing for a second.
-        self.call_after_refresh(self._make_room)
         self._show_selection()
+        self._show_keys()
+        self._show_beside()
+
+    def on_task_table_resized(self) -> None:
+        self.culprits.rewrite()
+
+    def on_culprit_pane_resized(self) -> None:
+        self._make_room()
+
+    def on_task_table_moved(self) -> None:
+        self._show_beside()
+
+    def _show_beside(self) -> None:
+        """Show beside the table the task that the operator has chosen, else the culprit, else that of the first row."""
+        if self.has_class("wide") and self.snapshot is not None:
+            named = () if self.table.chosen else named_tasks(self.snapshot)
+            self._side.show(self.table.chosen or next(iter(named), self.table.cursor))
+
+    def _show_keys(self) -> None:
+        """Name the restart without a host where a host is lost that tasks can leave."""
+        top = self.snapshot.findings.top if self.snapshot else None
+        is_left = top is not None and top.kind == "cut_off" and self.app.check_action("order", ("restart_without",))
+        bar = self.query_one(KeyBar)
+        keys = [pair for pair in bar.keys if pair != _WITHOUT]
+        if is_left:
+            keys.insert(keys.index(("r", "restart")) + 1, _WITHOUT)
+        bar.keys = tuple(keys)
 
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
         pinned = self.culprits.size.height
         height = self.size.height - (pinned + 1 if pinned else 0)
+        is_framed = self.size.height >= _FRAMED
         self.set_class(self.size.height < _LOW, "low")
+        self.set_class(is_framed, "framed")
+        self.set_class(self.size.height >= _ROOMY, "roomy")
+        self.set_class(self.size.height >= _TALL, "tall")
+        self.set_class(self.size.width >= _WIDE, "wide")
+        if is_framed:
+            # The strip and the frames, without the empty lines around the events.
+            height -= self.query_one(HistoryStrip).outer_size.height + (1 if self.has_class("roomy") else -1)
         if self._end.card is not None:
             self.set_class(height - _AROUND - _CARD < tasks, "cramped")
             height -= 0 if self.has_class("cramped") else _CARD
         self.set_class(height - _AROUND < tasks, "short")
         # Lines that the rows do not need go to the events, and a filter does not change that.
-        rows = max(tasks + 1, self.table.virtual_size.height)
-        self.query_one("#tasks").styles.height = rows if rows <= height - _AROUND_ALL else "3fr"
+        rows, region = max(tasks + 1, self.table.virtual_size.height), self.query_one("#tasks")
+        frame = region.styles.gutter.height
+        region.styles.height = rows + frame if rows <= height - _AROUND_ALL else "3fr"
+        set_title(region, "tasks", tasks, "enter")
+        self.query_one(EventPane).name_frame()
 
     def _show_selection(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""
@@ -320,6 +405,7 @@ class ClusterScreen(SnapshotScreen):
     def _measured(self, measure: str) -> None:
         """Keep the heat map's measure."""
         self._measure = measure
+        self._side.measure(measure)
         self._post_view()
 
     def action_log(self) -> None:

@@ -12,10 +12,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 from tfscale.console.analysis.findings import SEVERITIES
-from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.model import Snapshot, TimelineEntry
+from tfscale.console.engine.timeline.lanes import lanes_of
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.base_widgets import TaskOpened
+from tfscale.console.tui.widgets.charts.event_lanes import EventLanes, legend
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.event_evidence import evidence
@@ -28,14 +31,15 @@ from tfscale.core.text import moment, plural
 KEYS = (
     ("esc", "back"),
     ("enter", "evidence"),
+    ("L", "lanes"),
     ("/", "filter"),
     ("f", "severity"),
     ("j k", "move"),
     ("G", "newest"),
     ("?", "help"),
 )
-
-
+_IN_LANES = {"enter": ("enter", "the task then"), "L": ("L", "list"), "j k": ("left right", "incident")}
+"""Keys whose meaning is another one in the lanes."""
 _NOTHING = "Nothing so far. Starts, ends, stragglers, hangs, lost agents will stand here."
 
 
@@ -46,6 +50,7 @@ class EventsScreen(SnapshotScreen):
     EventsScreen { background: $background; padding: 0 1; }
     EventsScreen Title, EventsScreen KeyBar, EventsScreen #how { height: 1; }
     EventsScreen Headline { height: auto; max-height: 3; margin: 1 0; }
+    EventsScreen EventLanes { height: 1fr; display: none; }
     EventsScreen EventList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     EventsScreen VerticalScroll { height: auto; max-height: 45%; background: $panel; padding: 0 1; display: none; }
     """
@@ -54,6 +59,7 @@ class EventsScreen(SnapshotScreen):
         Binding("e", "app.pop_screen", "back", show=False),
         Binding("slash", "filter", "filter: words, or kind:straggler subject:worker:3 severity:serious", show=False),
         Binding("f", "least", "only warnings and worse, serious and worse, critical", show=False),
+        Binding("L", "lanes", "lanes on an axis of time, or the list", show=False),
         Binding("J", "scroll(1)", "the evidence down", show=False),
         Binding("K", "scroll(-1)", "the evidence up", show=False),
     ]
@@ -68,9 +74,11 @@ class EventsScreen(SnapshotScreen):
     def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
         super().__init__(snapshot, appearance)
         self.events = EventList()
+        self.lanes = EventLanes()
         self.least = SEVERITIES[0]
         """Lowest severity of the events that are shown."""
         self._evidence = Static(markup=False)
+        self._list_keys: tuple[tuple[str, str], ...] = KEYS
 
     @property
     def page(self) -> str:
@@ -78,12 +86,22 @@ class EventsScreen(SnapshotScreen):
 
     @property
     def selected(self) -> tuple[Task, ...]:
-        subject = self.events.cursor.subject if self.events.cursor else ""
+        if self.lanes.display:
+            subject = self.lanes.cursor[0].name if self.lanes.cursor else ""
+        else:
+            subject = self.events.cursor.subject if self.events.cursor else ""
         tasks = [view.task for view in self.snapshot.tasks] if self.snapshot else []
         return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
 
+    @property
+    def _entry(self) -> TimelineEntry | None:
+        """Event under the cursor of the list or of the lanes, whichever is shown."""
+        if self.lanes.display:
+            return self.lanes.cursor[1].entry if self.lanes.cursor else None
+        return self.events.cursor
+
     def rows_as_text(self) -> Sequence[str]:
-        entry = self.events.cursor
+        entry = self._entry
         if entry is None:
             return ()
         text = entry.text if entry.text.startswith(entry.subject) else f"{entry.subject} {entry.text}"
@@ -97,6 +115,7 @@ class EventsScreen(SnapshotScreen):
         yield Static(id="how", markup=False)
         with Vertical():
             yield self.events.data_bind(SnapshotScreen.appearance)
+            yield self.lanes.data_bind(SnapshotScreen.appearance)
         with VerticalScroll(can_focus=False):
             yield self._evidence
         keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
@@ -117,6 +136,8 @@ class EventsScreen(SnapshotScreen):
         words = self.query_one(InputLine).value
         rows = [entry for entry in entries if is_wanted(entry, words, self.least)]
         self.events.show(rows)
+        if self.snapshot is not None:
+            self.lanes.show(lanes_of(rows, len(self.snapshot.tasks)), self.snapshot.at)
         limits = (
             ""
             if self.least == SEVERITIES[0]
@@ -125,7 +146,8 @@ class EventsScreen(SnapshotScreen):
         limits += f"   {words}" if words.strip() else ""
         every = plural(len(entries), "event")
         total = f"{len(rows)} of {every}" if len(rows) < len(entries) else every if entries else _NOTHING
-        status = Text(f"{total}{limits}", style=self.appearance.palette.dim, no_wrap=True, overflow="ellipsis")
+        marks = f"   {legend(self.appearance.glyphs)}" if self.lanes.display and rows else ""
+        status = Text(f"{total}{limits}{marks}", style=self.appearance.palette.dim, no_wrap=True, overflow="ellipsis")
         self.query_one("#how", Static).update(spelled(status, self.appearance), layout=False)
 
     def on_event_list_moved(self) -> None:
@@ -137,8 +159,32 @@ class EventsScreen(SnapshotScreen):
         self._show_evidence()
         self.post_message(self.JumpRequested(message.entry.at))
 
+    def on_event_lanes_moved(self) -> None:
+        self._show_evidence()
+
+    def on_event_lanes_chosen(self, message: EventLanes.Chosen) -> None:
+        """Go to the moment in a replay, and to the task, whose charts are read there; esc leads back to the lanes."""
+        self.post_message(self.JumpRequested(message.span.begin))
+        if tasks := self.selected:
+            self.post_message(TaskOpened(tasks[0], message.span.begin))
+
+    def action_lanes(self) -> None:
+        self.lanes.display = not self.lanes.display
+        self.events.display = not self.lanes.display
+        self._focus()
+        keys = self.query_one(KeyBar)
+        if self.lanes.display:
+            self._list_keys = keys.keys
+        keys.keys = tuple(
+            _IN_LANES.get(key, (key, does)) if self.lanes.display else (key, does) for key, does in self._list_keys
+        )
+        self.redraw()
+        # In the lanes each event is so short that its text is wanted beside it.
+        self.query_one(VerticalScroll).display = bool(self.lanes.display)
+        self._show_evidence()
+
     def _show_evidence(self) -> None:
-        entry = self.events.cursor
+        entry = self._entry
         nothing = Text("nothing so far", style=self.appearance.palette.dim)
         self._evidence.update(nothing if entry is None else evidence(entry, self.appearance))
 
@@ -147,7 +193,7 @@ class EventsScreen(SnapshotScreen):
         field, panel = self.query_one(InputLine), self.query_one(VerticalScroll)
         if field.display or field.value:
             field.forget()
-            self.events.focus()
+            self._focus()
         elif panel.display:
             panel.display = False
         else:
@@ -161,7 +207,10 @@ class EventsScreen(SnapshotScreen):
 
     def on_input_submitted(self) -> None:
         self.query_one(InputLine).close()
-        self.events.focus()
+        self._focus()
+
+    def _focus(self) -> None:
+        (self.lanes if self.lanes.display else self.events).focus()
 
     def action_least(self) -> None:
         self.least = SEVERITIES[(SEVERITIES.index(self.least) + 1) % len(SEVERITIES)]

@@ -59,9 +59,10 @@ class HostsScreen(SnapshotScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "back", show=False)]
 
-    def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance, address: str = "") -> None:
+        """Show the hosts; the cursor begins on the host of this address, if there is one."""
         super().__init__(snapshot, appearance)
-        self.table = HostTable()
+        self.table = HostTable(address)
         self._facts = Static(id="facts", markup=False)
         self._links = Static(id="links", classes="region", markup=False)
         self._links.border_title = "links, share of the time in which they are busy: from row to column"

@@ -16,7 +16,6 @@ from tfscale.console.transport.channels import CommandError
 from tfscale.console.transport.commands import FollowLog
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.theme import Appearance
-from tfscale.console.tui.widgets.charts.task_charts import Charts
 from tfscale.console.tui.widgets.lifetime.end_pane import EndPane
 from tfscale.console.tui.widgets.navigation.key_bar import KeyBar
 from tfscale.console.tui.widgets.navigation.tab_line import TabLine
@@ -25,6 +24,7 @@ from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.input_line import InputLine
 from tfscale.console.tui.widgets.panes.log_view import LogView
 from tfscale.console.tui.widgets.panes.task_detail import Detail
+from tfscale.console.tui.widgets.peers.task_charts import Charts
 from tfscale.core.cluster.task import Task
 
 TAIL = 500
@@ -32,19 +32,21 @@ _BOTH = 35
 """Lines from which on facts, charts and log are shown at once."""
 KEYS = (
     ("esc", "back"),
-    ("left right", "other tasks"),
+    ("J K", "other tasks"),
+    ("l", "log"),
+    ("b", "stack"),
+    ("r", "restart"),
     ("d", "numbers"),
     ("c", "charts"),
+    ("left right", "read"),
     ("z", "zoom"),
-    ("l", "log"),
     ("/ n N", "find"),
-    ("w", "wrap"),
     ("p", "pause"),
+    ("w", "wrap"),
     ("G", "follow"),
-    ("b", "stack"),
     ("?", "help"),
 )
-SOLE_KEYS = (("q", "quit"), ("esc", "table"), ("r", "restart"), *KEYS[1:])
+SOLE_KEYS = (("q", "quit"), ("esc", "table"), *KEYS[1:])
 """Keys of the page of a cluster's only task, which is the first screen."""
 
 
@@ -56,15 +58,17 @@ class TaskScreen(SnapshotScreen):
     TaskScreen Title { height: 1; }
     TaskScreen Headline { height: auto; max-height: 4; margin: 1 0; }
     TaskScreen.low Headline { margin: 0; }
-    TaskScreen #facts { height: auto; max-height: 70%; scrollbar-size-vertical: 1; }
+    TaskScreen #facts { height: auto; max-height: 60%; scrollbar-size-vertical: 1; }
+    TaskScreen #facts.sole { max-height: 50%; }
+    TaskScreen.low #facts { max-height: 70%; }
     TaskScreen Detail { height: auto; }
-    TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
+    TaskScreen Charts { height: 4fr; margin: 1 0 0 0; }
     TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     TaskScreen KeyBar, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
     TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
     TaskScreen.charts #facts { max-height: 1; scrollbar-size-vertical: 0; }
-    TaskScreen.charts Charts { height: 1fr; margin: 0; }
+    TaskScreen.charts Charts { margin: 0; }
     TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
     TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
     TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
@@ -74,9 +78,11 @@ class TaskScreen(SnapshotScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
+        Binding("K", "turn(-1)", "the task of the row above", show=False),
+        Binding("J", "turn(1)", "the task of the row below", show=False),
         # A focused log would take these keys, and scrolls to no side.
-        Binding("left", "turn(-1)", "the task of the row above", show=False, priority=True),
-        Binding("right", "turn(1)", "the task of the row below", show=False, priority=True),
+        Binding("left", "read(-1)", "read the charts at the moment before; esc: now", show=False, priority=True),
+        Binding("right", "read(1)", "at the moment after", show=False, priority=True),
         Binding("p", "pause", "hold the log still", show=False),
         Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
         Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
@@ -123,12 +129,13 @@ class TaskScreen(SnapshotScreen):
         *,
         only: str = "",
         is_sole: bool = False,
+        moment: float | None = None,
     ) -> None:
-        """Open the page with all parts, or with `facts`, `charts` or `log` alone."""
+        """Open the page with all parts, or with `facts`, `charts` or `log` alone; the charts are read at `moment`."""
         super().__init__(snapshot, appearance)
         self._is_sole = is_sole
         self.log_view = LogView()
-        self.charts = Charts(task)
+        self.charts = Charts(task, moment)
         self._shown_task = task
         self._only = only
         self._follow_log = follow_log
@@ -158,7 +165,7 @@ class TaskScreen(SnapshotScreen):
             yield Title().data_bind(**bound)
             yield Headline().data_bind(**bound)
             yield EndPane().data_bind(SnapshotScreen.appearance)
-        with VerticalScroll(id="facts", can_focus=False):
+        with VerticalScroll(id="facts", classes="sole" if self._is_sole else "", can_focus=False):
             yield Detail(self._shown_task).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
@@ -251,9 +258,11 @@ class TaskScreen(SnapshotScreen):
         self._show_only("" if self._only == part else part)
 
     def action_back(self) -> None:
-        """Close one thing at a time: the search, the part shown alone, the page."""
+        """Close one thing at a time: the search, the cursor in the charts, the part shown alone, the page."""
         if self.log_view.match_position is not None or self.query_one(InputLine).display:
             self._end_search()
+        elif self.charts.moment is not None:
+            self.charts.moment = None
         elif self._only in ("charts", "facts"):
             self._show_only("")
         else:
@@ -261,6 +270,15 @@ class TaskScreen(SnapshotScreen):
 
     def action_turn(self, by: int) -> None:
         self.post_message(self.Turned(self._shown_task, by))
+
+    def action_read(self, by: int) -> None:
+        if not self._has_charts:
+            self._show_only("charts")
+        self.charts.move(by)
+
+    @property
+    def _has_charts(self) -> bool:
+        return self._only == "charts" or not (self._only or self.has_class("low"))
 
     def action_zoom(self) -> None:
         self.charts.zoom()
@@ -289,11 +307,11 @@ class TaskScreen(SnapshotScreen):
         # In a replay these keys go from event to event.
         if action == "match":
             return self.log_view.match_position is not None
-        if action == "turn":
+        if action == "read":
             # In the line of a search these keys move its cursor.
             return not self.query_one(InputLine).display
         if action == "zoom":
-            return self._only == "charts" or not (self._only or self.has_class("low"))
+            return self._has_charts
         if action == "scroll":
             return self._only != "charts"
         if action == "wrap" and self._is_sole and self.app.has_class("-of-list"):

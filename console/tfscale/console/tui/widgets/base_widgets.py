@@ -13,11 +13,12 @@ from tfscale.core.cluster.task import Task
 
 
 class TaskOpened(Message):
-    """Request to open the page of a task."""
+    """Request to open the page of a task, and to read its charts at a moment."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, moment: float | None = None) -> None:
         super().__init__()
         self.task = task
+        self.moment = moment
 
 
 class CulpritWanted(Message):
@@ -43,6 +44,8 @@ class SnapshotLines(SnapshotWidget):
         super().__init__()
         self._written: tuple[Snapshot | None, Appearance, int] | None = None
         self._lines: list[Text] = []
+        self._laid_out = 0
+        """Number of lines for which the screen was laid out; limits may give the widget more lines, or fewer."""
 
     def lines(self, width: int) -> list[Text]:
         """Return all lines for a width in cells."""
@@ -55,10 +58,11 @@ class SnapshotLines(SnapshotWidget):
 
     def watch_snapshot(self) -> None:
         # Textual would keep the height of the first content.
-        self.refresh(layout=len(self._write(self.size.width)) != self.size.height)
+        self.refresh(layout=len(self._write(self.size.width)) != self._laid_out)
 
     def get_content_height(self, _container: Size, _viewport: Size, width: int) -> int:
-        return len(self._write(width))
+        self._laid_out = len(self._write(width))
+        return self._laid_out
 
     def render(self) -> Text:
         return Text("\n", no_wrap=True, overflow="crop").join(self._write(self.size.width))

@@ -31,7 +31,7 @@ from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "recovery", "spares"}
+KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost", "devices", "recovery", "spares"}
 
 
 def load_cluster(path: Path) -> ClusterSpec:
@@ -111,6 +111,7 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         program=_parse_program(_table(top.get("program", {}), "[program]")),
         tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
         gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
+        device_peak=_parse_peak(_table(top["devices"], "[devices]")) if "devices" in top else None,
         recovery=recovery,
         spares=spares,
     )
@@ -196,6 +197,14 @@ def _parse_speed(value: object, key: str) -> float:
     if speed <= 0:
         raise UsageError(f'[links] {key}: {value!r} is not a speed: write for example "10Gbit/s"')
     return speed
+
+
+def _parse_peak(table: Mapping[str, Any]) -> float:
+    _refuse_unknown(table, {"peak_tflops"}, "[devices]")
+    peak = table.get("peak_tflops")
+    if isinstance(peak, bool) or not isinstance(peak, int | float) or not 0 < peak < 1e6:
+        raise UsageError(f"[devices] peak_tflops: {peak!r} is not a peak in TFLOP/s: write for example 989")
+    return peak * _UNITS["t"]
 
 
 def _parse_program(table: Mapping[str, Any]) -> ProgramSpec:

@@ -18,6 +18,19 @@ _EVALUATOR_PORT = 2222
 """First port that is tried for an evaluator without an address in the file."""
 
 
+def names_cluster(environment: Mapping[str, str]) -> bool:
+    """Return whether there is a `TF_CONFIG` to read a cluster from; True for one that is malformed, which is told then.
+
+    A platform writes one without a cluster for a program that runs alone, and one with a `sparseCluster` for a task
+    that is to know its parameter servers alone.
+    """
+    try:
+        document = json.loads(environment.get("TF_CONFIG") or "{}")
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(document, dict) or bool(document.get("cluster"))
+
+
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
     """Return the cluster in `TF_CONFIG`, and this host's task; the task is None if `TF_CONFIG` names none.
 

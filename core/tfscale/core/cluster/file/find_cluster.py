@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec
 from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.cluster.file.environment_cluster import names_cluster
 from tfscale.core.settings.precedence import config_path
 
 CLUSTER_FILE = "cluster.toml"
@@ -17,7 +18,7 @@ def cluster_file(environment: Mapping[str, str]) -> Path | None:
 
     None without such a file, or where TF_CONFIG has precedence.
     """
-    if environment.get("TF_CONFIG"):
+    if names_cluster(environment):
         return None
     places = (Path(CLUSTER_FILE), config_path(environment).with_name(CLUSTER_FILE))
     return next((path for path in places if path.is_file()), None)
@@ -36,4 +37,5 @@ def load_found(path: Path) -> ClusterSpec:
 
 def no_cluster(environment: Mapping[str, str]) -> str:
     """Return the places where a cluster was looked for in vain, as a part of a message."""
-    return f"there is no TF_CONFIG, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"
+    without = "TF_CONFIG names no cluster" if environment.get("TF_CONFIG") else "there is no TF_CONFIG"
+    return f"{without}, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"

@@ -6,7 +6,6 @@ Each agent keeps a file locked for as long as it serves. So the file of an agent
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TextIO
 
+from tfscale.core.cluster.local.file_lock import is_locked, lock
 from tfscale.core.cluster.local.private_folder import is_private
 from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 
@@ -92,7 +92,7 @@ class Announcement:
         descriptor, draft = tempfile.mkstemp(prefix=_prefix(self._agent.address.rpartition(":")[2]), dir=folder)
         file = os.fdopen(descriptor, "w", encoding="utf-8")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             json.dump(asdict(self._agent), file)
             file.flush()
             # It has its name only now: without its lock it would be taken for that of an agent that was killed.
@@ -139,7 +139,7 @@ def _prefix(port: int | str | None) -> str:
 def _read(path: Path) -> LocalAgent | None:
     try:
         with path.open(encoding="utf-8") as file:
-            if _is_free(file):
+            if not is_locked(file):
                 path.unlink(missing_ok=True)
                 return None
             given = json.load(file)
@@ -148,11 +148,3 @@ def _read(path: Path) -> LocalAgent | None:
     except (OSError, ValueError, TypeError, KeyError):
         # It has just ended, or has not written yet, or is of a version that had other fields.
         return None
-
-
-def _is_free(file: TextIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -37,23 +37,28 @@ def _program(command: Sequence[str]) -> str:
     return Path(next((word for word in words if word.endswith(".py")), words[0])).stem
 
 
-def write_lone_cluster(path: Path) -> Path:
-    """Write the file of one task that belongs to no cluster."""
-    address = free_loopback(DEFAULT_AGENT_PORT)
+def write_lone_cluster(path: Path, port: int = DEFAULT_AGENT_PORT) -> Path:
+    """Write the file of one task that belongs to no cluster; its agent serves at this port if it is free, 0: at any."""
+    address = free_loopback(port)
     path.write_text(f'cluster = "alone"\n\n[agents]\n"worker:0" = "{address}"\n')
     return path
 
 
-def write_local_cluster(path: Path, tasks: Mapping[str, int], tables: Sequence[str] = ()) -> Path:
+def write_local_cluster(
+    path: Path, tasks: Mapping[str, int], tables: Sequence[str] = (), hosts: Sequence[str] = ()
+) -> Path:
     """Write a cluster file with free ports of this machine, for a number of tasks of each role.
 
     Args:
         path: of the file.
         tasks: number of tasks by role.
         tables: lines of further tables.
+        hosts: address of the host of each task; none: loopback.
     """
     names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
-    addresses = [f"{LOOPBACK}:{port}" for port in _free_ports(2 * len(names))]
+    # The ports are free on this machine's loopback; a host of its own, which is new, has no other.
+    places = 2 * list(hosts or [LOOPBACK] * len(names))
+    addresses = [f"{host}:{port}" for host, port in zip(places, _free_ports(2 * len(names)), strict=True)]
     of_agents = dict(zip(names, addresses[len(names) :], strict=True))
     free = iter(addresses)
     roles = [f"{role} = {json.dumps([next(free) for _ in range(number)])}" for role, number in tasks.items()]

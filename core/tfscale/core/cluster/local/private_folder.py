@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 
@@ -23,6 +24,8 @@ def why_not_private(folder: Path) -> str | None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return "is a link" if stat.S_ISLNK(status.st_mode) else "is no folder"
+    if sys.platform == "win32":
+        return None  # no owner and no bits of others to look at: folders below a user's own are the user's
     if status.st_uid != os.getuid():
         return f"belongs to user {status.st_uid}"
     return f"others may write there: chmod go-w {folder}" if status.st_mode & 0o022 else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ from tfscale.core.cluster.local.private_folder import make_private
 
 def runtime_folders(environment: Mapping[str, str]) -> list[Path]:
     """List the folders for runtime files, the best first: the session's own, then one in the temporary folder."""
-    temporary = Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"
+    temporary = Path(tempfile.gettempdir()) / f"tfscale-{getpass.getuser() if sys.platform == 'win32' else os.getuid()}"
     runtime = environment.get("XDG_RUNTIME_DIR")
     return [Path(runtime) / "tfscale", temporary] if runtime else [temporary]
 

@@ -58,6 +58,11 @@ class HostFailures:
             f"failed {plural(count, 'time')} within {time_text(policy.period)}" if count >= policy.cordon_after else ""
         )
 
+    def which(self, host: str, policy: RecoveryPolicy) -> str:
+        """Return the number of a host's newest failure in words."""
+        number = len(self.by_host.get(host, HostCount()).times)
+        return f"failure {number} of {policy.cordon_after} of {host} within {time_text(policy.period)}"
+
     def aged(self, now: float) -> dict[str, object]:
         """Return the failures as an object of JSON, with ages at `now` in the place of times."""
         return {

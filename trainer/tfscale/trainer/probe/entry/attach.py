@@ -10,12 +10,14 @@ from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
 from tfscale.trainer.probe.entry.given_replicas import make_devices
 from tfscale.trainer.probe.on_demand import profiling
+from tfscale.trainer.probe.outside.outside_settings import OutsideSettings, steps_file
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.process.agent_variables import agent_variable
 from tfscale.trainer.probe.process.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
 
 _probe: Probe | None = None
+_outside = OutsideSettings()
 _ALONE = "TF_CONFIG is no longer in the environment of the training process: it trains outside of its cluster"
 
 
@@ -28,6 +30,7 @@ def attach(module: str) -> None:
     try:
         if module == "tensorflow":
             make_devices(sys.modules[module])
+        _outside.put(sys.modules[module])
         repairs.repair(sys.modules[module], on_fault=_report_fault)
         if module in ("keras", "tf_keras"):
             repairs.look_for_absent(module, on_fault=_report_fault)
@@ -65,6 +68,8 @@ def probe() -> Probe:
         _probe = Probe()
         if identity is not None:
             _probe.report_to(lambda: Reporter(identity.begun(), profiling.obey))
+            if agent_variable("TFSCALE_STEPS"):
+                _probe.report_to(steps_file)
     return _probe
 
 

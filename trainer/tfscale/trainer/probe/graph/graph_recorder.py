@@ -31,6 +31,7 @@ from tfscale.trainer.probe.graph.traced_run import (
     reduction_traits,
 )
 from tfscale.trainer.probe.graph.whole_runs import WholeRuns
+from tfscale.trainer.probe.process.step_flops import StepGraph
 from tfscale.trainer.probe.rows.awaited_ops import collectives
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
@@ -83,6 +84,8 @@ class GraphRecorder:
         """True once stamps were taken out of graphs that had been traced."""
         self.before_writing: list[Callable[[Any], None]] = []
         """Functions that are called with each graph that has been traced, before its stamps are written."""
+        self.step_graph: StepGraph | None = None
+        """Newest graph that computes one step; None where steps are not whole in one graph."""
         self._runs: dict[int, TracedRun] = {}
         """Runs that are being traced, by the id of their graph."""
         self._lock = threading.Lock()
@@ -199,6 +202,12 @@ class GraphRecorder:
         finally:
             del self._runs[id(graph)]
         with self._switch.own_work():
+            if run.trains or place.is_optimizer:
+                made = graph.get_operations()
+                key = place.key, len(made), tuple(run.variables)
+                added = None if place.is_optimizer else [op.name for op in made[before:]]
+                is_one = run.updates == run.micro_batches == 1
+                self.step_graph = StepGraph(key, graph, added) if is_one else None
             if place.whole:
                 run = self._whole.as_traced(place.key, run)
                 if not run.unsplit:

@@ -74,11 +74,11 @@ class KerasHooks:
         progress = self._progress
 
         def epoch_begin(method: Method, callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
-            progress.epoch_begun(int(epoch))
+            progress.epoch_begun(int(epoch), getattr(callbacks, "params", None))
             return method(callbacks, epoch, *args, **kwargs)
 
         def batch_end(method: Method, callbacks: Any, batch: Any, logs: Any = None, *args: Any, **kwargs: Any) -> Any:
-            progress.batch_ended(logs, getattr(callbacks, "model", None))
+            progress.batch_ended(batch, logs, getattr(callbacks, "model", None))
             return method(callbacks, batch, logs, *args, **kwargs)
 
         def train_end(method: Method, *args: Any, **kwargs: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from tfscale.core.records.training import LONGEST_LOG_NAME, MOST_LOGS, LoggedNumber, Training, paired
+from tfscale.trainer.probe.report.pace import Pace
 from tfscale.trainer.probe.report.remote_logs import RemoteReader, fetched, is_remote
 
 _NAMED = ("loss", "learning_rate", "grad_norm")
@@ -18,9 +19,12 @@ _NAMED = ("loss", "learning_rate", "grad_norm")
 
 @dataclass
 class _Fit:
-    """One call of `fit`."""
+    """One call of `fit`, or one loop without epochs."""
 
-    epoch: int
+    epoch: int | None
+    params: Any = None
+    """Facts that Keras tells callbacks of this `fit`: `epochs`, and `steps` of each where it knows them."""
+    pace: Pace = field(default_factory=Pace)
     logs: Any = None
     """Logs of the newest batch: numbers, or tensors that may still be computed."""
     ended: tuple[int, Mapping[str, Any]] = (-1, {})
@@ -40,7 +44,7 @@ class _Fit:
         logs = dict(fetched(self.logs))
         loss, norm = (_number(logs.get(name), float) for name in ("loss", "grad_norm"))
         further, left_out = self._further(logs)
-        return Training(
+        told = Training(
             epoch=self.epoch,
             global_step=_number(getattr(self.optimizer, "iterations", None), int),
             loss=_finite(loss),
@@ -49,6 +53,37 @@ class _Fit:
             grad_norm=_finite(norm),
             logs=further,
             logs_left_out=left_out,
+        )
+        return self._with_length(told)
+
+    def _with_length(self, told: Training) -> Training:
+        """Return the training with what is known of the length of this `fit`, and with the time that is left.
+
+        A length that stands for "until somebody stops it" is none, until the `fit` is over.
+        """
+        params = self.params if isinstance(self.params, Mapping) else {}
+        # A loop without epochs is one.
+        epochs = 1 if self.epoch is None else _number(params.get("epochs"), int)
+        steps = _number(params.get("steps"), int) or self.pace.ended_steps
+        # Keras notes a step of a parameter server's worker when it is scheduled.
+        is_step_done = not is_remote(self.logs)
+        left = None
+        if self.is_over:
+            left = 0.0
+        elif epochs and steps:
+            left = self.pace.time_left(steps, max(0, epochs - 1 - (self.epoch or 0)), is_step_done=is_step_done)
+            if self.pace.is_endless(steps):
+                steps = left = None
+            elif self.pace.is_endless(epochs * steps):
+                epochs = left = None
+        between = self.pace.between_epochs if is_step_done else None
+        return replace(
+            told,
+            epochs=None if self.epoch is None else epochs,
+            epoch_step=self.pace.done if is_step_done else None,
+            epoch_steps=steps,
+            time_left=left,
+            between_epochs=None if between is None else float(f"{between:.2g}"),
         )
 
     def _further(self, logs: Mapping[str, Any]) -> tuple[tuple[LoggedNumber, ...], int]:
@@ -76,23 +111,33 @@ class Progress:
     @property
     def has_fit(self) -> bool:
         """True once a `fit` has begun an epoch."""
-        return self._fit is not None
+        return self._fit is not None and self._fit.epoch is not None
 
-    def epoch_begun(self, epoch: int) -> None:
-        """Take in the begin of this epoch of a `fit`."""
-        if self._fit is None or self._fit.is_over:
-            self._fit = _Fit(epoch)
+    def epoch_begun(self, epoch: int, params: Any = None) -> None:
+        """Take in the begin of this epoch of a `fit`, and what Keras tells its callbacks of it."""
+        # A `fit` that an error has ended says nothing of its end.
+        if self._fit is None or self._fit.is_over or self._fit.params is not params:
+            self._fit = _Fit(epoch, params)
         self._fit.epoch = epoch
+        self._fit.pace.epoch_begun()
+
+    def loop_step_done(self, number: int, steps: int) -> None:
+        """Take in that a loop without epochs has made so many of its steps."""
+        if self._fit is None or self._fit.is_over or self._fit.epoch is not None:
+            self._fit = _Fit(None, {"steps": steps})
+        self._fit.pace.step_done(number)
 
     def epoch_ended(self, epoch: int, logs: Any) -> None:
         """Take in the logs of an epoch that has ended, which are numbers."""
         if self._fit is not None and isinstance(logs, dict):
             self._fit.ended = (epoch, dict(logs))
 
-    def batch_ended(self, logs: Any, model: Any) -> None:
-        """Take in the logs of a batch, and its model."""
+    def batch_ended(self, batch: Any, logs: Any, model: Any) -> None:
+        """Take in the logs of a batch of the epoch, from 0, and its model."""
         if self._fit is not None:
             self._fit.logs, self._fit.model = logs, model
+            if isinstance(batch, int):
+                self._fit.pace.step_done(batch + 1)
 
     def ended(self) -> None:
         """Note that the `fit` is over."""

@@ -9,6 +9,7 @@ from itertools import takewhile
 from types import ModuleType
 
 from tfscale.core.records.probe_status import Devices, ProbeState, ProbeStatus
+from tfscale.trainer.probe.process.step_flops import StepFlops
 from tfscale.trainer.probe.rows.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -68,6 +69,9 @@ class Status:
     """End of the first of the newest steps in a row without examples in their batches, Unix seconds."""
     input_python: float | None = None
     """Seconds of Python that graphs call, for each of the newest steps."""
+    tracked_runs: tuple[str, ...] = ()
+    memory_peaks: tuple[int, ...] = ()
+    flops: StepFlops | None = None
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
@@ -101,6 +105,11 @@ class Status:
             return None
         began_before = len(empty) == len(steps) and self.empty_since is not None
         return self.empty_since if began_before else empty[-1].end
+
+    @property
+    def replica_examples(self) -> int:
+        """Examples of a step of one replica; 0 while unknown."""
+        return -(-(self.examples_per_step or 0) // (self.distribution.replicas if self.distribution else 1))
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
         """Return the status after a step that has reduced `reduced_bytes`, of `examples` examples on this worker."""
@@ -139,6 +148,10 @@ class Status:
             empty_since=self.empty_since,
             input_python=self.input_python,
             compiled_stamps=self.compiled_stamps,
+            tracked_runs=self.tracked_runs,
+            memory_peaks=self.memory_peaks,
+            flops_per_step=self.flops.counted if self.flops else None,
+            flops_uncounted=self.flops.uncounted if self.flops else (),
         )
 
     @property

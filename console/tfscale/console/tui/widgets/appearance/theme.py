@@ -40,8 +40,13 @@ class Glyphs:
     hatch: str = "▒"
     rising: str = "↑"
     falling: str = "↓"
+    moved: str = "»"
     opened: str = "▾"
     closed: str = "▸"
+    hairline: str = "│"
+    """Line at a moment that is read."""
+    onset: str = "┆"
+    """Line at the begin of a finding."""
 
 
 UNICODE = Glyphs(
@@ -51,7 +56,8 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     running="*", waiting=".", moving="~", finished="+", failed="X", lost="?", alarm="!", caution="^", good="*",
     note=".", mark="#", cursor=">", rule="-", eighths="", block="", border="ascii",
-    levels="_.-=+*#", shades=" .:+#", arrow="->", hatch="/", rising="^", falling="v", opened="-", closed="+",
+    levels="_.-=+*#", shades=" .:+#", arrow="->", hatch="/", rising="^", falling="v", moved=">", opened="-", closed="+",
+    hairline="|", onset="!",
 )  # fmt: skip
 
 _PLAIN = str.maketrans({"–": "-", "…": "~", "°": " ", "·": ".", "×": "x", "→": ">"})

@@ -104,16 +104,31 @@ class HeatMap(ScrollView, can_focus=True):
 
     def _lay_out(self) -> None:
         self._margin = 2 + max((len(str(spot.view.task)) for spot in self._spots), default=0)
-        room, height = max(1, self.size.width - self._margin), max(1, self.size.height)
-        together = _together(self._spots)
-        for width in _WIDTHS:
-            self._width, self._columns = width, max(1, room // width)
-            if self._columns > together:
-                # The GPUs of one task stay beside each other.
-                self._columns -= self._columns % together
-            if -(-len(self._spots) // self._columns) <= height:
-                break
+        self._width, self._columns = self._grid(self.size.width, self.size.height)
         self.virtual_size = Size(self.size.width, -(-len(self._spots) // self._columns))
+
+    def _grid(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width of the cells, and their number in a line, with which all fit; the narrowest if none do."""
+        room, together = max(1, width - self._margin), _together(self._spots)
+        for cell in _WIDTHS:
+            columns = max(1, room // cell)
+            if columns > together:
+                # The GPUs of one task stay beside each other.
+                columns -= columns % together
+            if -(-len(self._spots) // columns) <= max(1, height):
+                break
+        return cell, columns
+
+    def lines_for(self, width: int, most: int) -> int:
+        """Return the lines, at most `most`, that all cells take in this width."""
+        return max(1, min(most, -(-len(self._spots) // self._grid(width, most)[1])))
+
+    def go_to(self, task: Task) -> None:
+        """Put the cursor on a task, unless it is on one of its cells already."""
+        if self.spot is None or self.spot.view.task != task:
+            index = next((index for index, spot in enumerate(self._spots) if spot.view.task == task), None)
+            if index is not None:
+                self._move_to(index)
 
     def render_line(self, y: int) -> Strip:
         palette, width = self.appearance.palette, self.size.width

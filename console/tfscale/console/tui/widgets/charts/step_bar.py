@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from statistics import fmean
 
 from rich.segment import Segment
@@ -11,6 +11,8 @@ from rich.style import Style
 from tfscale.console.analysis.findings import SubjectSummary
 from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Appearance, style
 
+_HOLD = 4
+"""Eighths of a cell by which an edge has to move to be drawn elsewhere."""
 Piece = tuple[str, int, int]
 """Part of a step, and the begin and end of its piece in eighths of a cell."""
 Share = tuple[str, int]
@@ -55,10 +57,25 @@ def scale_for(longest: float) -> float:
 
 
 def phase_bar(
-    parts: Mapping[str, float], scale: float, width: int, appearance: Appearance, background: str
+    parts: Mapping[str, float],
+    scale: float,
+    width: int,
+    appearance: Appearance,
+    background: str,
+    edges: list[int] | None = None,
 ) -> list[Segment]:
-    """Draw one step in exactly `width` cells; a full bar stands for `scale` seconds."""
-    return bar_of(_pieces(parts, scale, width), PARTS, width, appearance, background)
+    """Draw one step in exactly `width` cells; a full bar stands for `scale` seconds.
+
+    An edge that is less than `_HOLD` eighths from where `edges` has it stays there (hysteresis): noise moves nothing.
+    `edges` is written anew.
+    """
+    ends = _ends(parts, scale, width)
+    if edges is not None:
+        if len(edges) == len(ends):
+            ends = [old if abs(new - old) < _HOLD else new for new, old in zip(ends, edges, strict=True)]
+            ends = [*accumulate(ends, max)]
+        edges[:] = ends
+    return bar_of(zip(PARTS, [0, *ends], ends, strict=False), PARTS, width, appearance, background)
 
 
 def bar_of(
@@ -103,14 +120,10 @@ def merged(segments: Iterable[Segment]) -> list[Segment]:
     ]
 
 
-def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]:
-    pieces, at, total = [], 0, 0.0
-    for part in PARTS:
-        total += parts.get(part, 0.0)
-        until = min(width * 8, round(total / scale * width * 8))
-        pieces.append((part, at, until))
-        at = until
-    return pieces
+def _ends(parts: Mapping[str, float], scale: float, width: int) -> list[int]:
+    """Return the end of each part's piece in eighths of a cell."""
+    totals = accumulate(parts.get(part, 0.0) for part in PARTS)
+    return [min(width * 8, round(total / scale * width * 8)) for total in totals]
 
 
 def _cell_of(shares: Sequence[Share], order: Sequence[str], appearance: Appearance, background: str) -> Segment:

@@ -59,7 +59,8 @@ class HostFacts:
         elif not self.views:
             word, severity = ("spare", "info") if self.is_spare else ("left", "info")
         else:
-            word, severity = "up", "good"
+            ways = sorted({view.link.reason for view in self._answering if view.link.reason})
+            word, severity = ", ".join(["up", *ways]), "good"
         if not self.cordon:
             return word, severity
         word = f"{word}, cordoned" if self.views else "cordoned"

@@ -40,11 +40,12 @@ class HostTable(ScrollView, can_focus=True):
     class Moved(Message):
         """Move of the cursor to another host."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "") -> None:
+        """Make the table; the cursor begins on the host of this address, else on the first."""
         super().__init__()
         self._hosts = Hosts()
         self._columns: Sequence[HostColumn] = ()
-        self._address = ""
+        self._address = address
         self._at = 0
         """Row of the cursor."""
         self._drawn: dict[int, Strip] = {}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance
 from tfscale.console.tui.widgets.hosts.host_facts import HostFacts, HostLink, Hosts
+from tfscale.core.records.host_sample import PeerLink
 from tfscale.core.text import bit_rate, duration, percent
 
 _WIDE = 5
@@ -72,9 +73,13 @@ def _cell(link: HostLink | None, is_own: bool, appearance: Appearance) -> Text:
 def link_words(link: HostLink, address: str) -> str:
     """Return a link in words, from the view of one of its hosts."""
     way = f"to {link.receiver}" if link.sender == address else f"from {link.sender}"
-    own = link.own
-    lost = f", {own.retransmitted:.1%} lost" if own.retransmitted else ""
+    return f"{way}: {peer_words(link.own)}"
+
+
+def peer_words(link: PeerLink) -> str:
+    """Return what TCP measured on a link."""
+    lost = f", {link.retransmitted:.1%} lost" if link.retransmitted else ""
     return (
-        f"{way}: {bit_rate(8 * own.sent)} sent, busy {percent(own.busy)} of the time, "
-        f"round trip {duration(own.round_trip)}{lost}"
+        f"{bit_rate(8 * link.sent)} sent, busy {percent(link.busy)} of the time, "
+        f"round trip {duration(link.round_trip)}{lost}"
     )

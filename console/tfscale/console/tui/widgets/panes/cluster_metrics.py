@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
 
 from tfscale.console.analysis.findings import Findings
 from tfscale.console.analysis.run.goodput import PRODUCTIVE
 from tfscale.console.engine.model import Snapshot
-from tfscale.core.records.training import Training
-from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
+from tfscale.core.text import UNKNOWN, count, elapsed, four_digits, percent, step_time, whole_percent
 
 _TRAINED, _LONG = 30.0, 600.0
 """Seconds of training, at least as many as the start took, and of a run, from which on goodput is shown: before, it
@@ -19,12 +18,16 @@ rises from 0 with each second, and tells only how long ago the start was."""
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Value with its name, in full and for narrow terminals."""
+    """Value with its name, in full and for narrow terminals; the value is empty while it is unknown."""
 
     value: str
     name: str
     brief: str = ""
     is_named_first: bool = False
+    width: int = 0
+    """Cells kept for the value, so that the figures beside it stay where they are."""
+    is_of_several: bool = False
+    """True where it is usually unknown of a task alone."""
 
     @property
     def short(self) -> str:
@@ -33,6 +36,11 @@ class Figure:
 
 def figures_of(snapshot: Snapshot) -> list[Figure]:
     """Return the known figures, the most important first."""
+    return [figure for figure in all_figures(snapshot) if figure.value]
+
+
+def all_figures(snapshot: Snapshot) -> list[Figure]:
+    """Return the figures that such a cluster may have, the most important first, also while they are unknown."""
     findings = snapshot.findings
     local = findings.local_steps
     lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
@@ -40,28 +48,26 @@ def figures_of(snapshot: Snapshot) -> list[Figure]:
     is_asynchronous = any(view.frame is not None and view.frame.coordinator is not None for view in snapshot.tasks)
     common_step = None if is_asynchronous else findings.step_time
     figures = [
-        Figure(count(findings.steps_per_second), "steps/s"),
-        Figure(count(findings.examples_per_second), "examples/s", "ex/s"),
-        Figure(step_time(common_step), f"for {local} steps" if local > 1 else "a step"),
-        Figure(percent(efficiency(findings)), "efficient", "eff."),
-        Figure(percent(goodput(findings)), "goodput"),
-        Figure(loss(snapshot), "loss", is_named_first=True),
-        Figure(percent(lost or None), "lost to stragglers", "to stragglers"),
-        Figure(step_time(findings.transfer), "network"),
+        Figure(count(findings.steps_per_second), "steps/s", width=5),
+        Figure(count(findings.examples_per_second), "examples/s", "ex/s", width=6),
+        *_progress(snapshot),
+        Figure(step_time(common_step), f"for {local} steps" if local > 1 else "a step", width=7),
+        Figure(percent(findings.efficiency), "efficient", "eff.", width=4, is_of_several=True),
+        Figure(loss(snapshot), "loss", is_named_first=True, width=6),
+        Figure(percent(goodput(findings)), "goodput", width=4),
+        Figure(step_time(findings.transfer), "network", width=7, is_of_several=True),
+        Figure(percent(lost or None), "lost to stragglers", "lost", width=4, is_of_several=True),
     ]
-    return [figure for figure in figures if figure.value != UNKNOWN]
+    figures = [replace(figure, value="") if figure.value == UNKNOWN else figure for figure in figures]
+    return [figure for figure in figures if figure.value or len(snapshot.tasks) > 1 or not figure.is_of_several]
 
 
-def efficiency(findings: Findings) -> float | None:
-    """Return the scaling efficiency, 0 to 1: a worker's own work over the step; None without a collective.
-
-    The rest of the step is the all-reduce and its waits. A single worker needs no all-reduce, so N workers make N times
-    this share of its steps.
-    """
-    lags = [own.lag for own in findings.subjects.values() if own.lag is not None and own.wait is not None]
-    if len(lags) < 2 or not findings.step_time:
-        return None
-    return min(1.0, median(lags) / findings.step_time)
+def _progress(snapshot: Snapshot) -> list[Figure]:
+    """Return how much is done, and the time that is left, where the length of the training is known."""
+    if (training := snapshot.progress) is None or training.share_done is None:
+        return []
+    left = elapsed(training.time_left or None)
+    return [Figure(whole_percent(training.share_done), "done", width=4), Figure(left, "left", width=9)]
 
 
 def goodput(findings: Findings) -> float | None:
@@ -76,20 +82,12 @@ def goodput(findings: Findings) -> float | None:
 def logs_of(snapshot: Snapshot) -> Iterator[Figure]:
     """Yield what Keras logs of the first task that logs something; nothing without training."""
     if snapshot.findings.condition.may_be_judged:
-        for log in next((training.logs for training in _trainings(snapshot) if training.logs), ()):
+        trainings = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+        for log in next((training.logs for training in trainings if training.logs), ()):
             yield Figure("NaN" if log.value is None else four_digits(log.value), log.name, is_named_first=True)
 
 
-def _trainings(snapshot: Snapshot) -> list[Training]:
-    return [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
-
-
 def loss(snapshot: Snapshot) -> str:
-    """Return the first task's loss; `NaN` if any task's loss is not finite, unknown without training."""
-    trainings = _trainings(snapshot)
-    if any(training.finite is False for training in trainings):
-        return "NaN"
-    if not snapshot.findings.condition.may_be_judged:
-        return UNKNOWN
-    value = next((training.loss for training in trainings if training.loss is not None), None)
-    return four_digits(value)
+    """Return the snapshot's loss as text."""
+    value = snapshot.loss
+    return "NaN" if value is not None and math.isnan(value) else four_digits(value)

@@ -8,8 +8,11 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.lifetime.start_strip import slowest_starting, start_strip
-from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of, logs_of
+from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, all_figures, logs_of
 from tfscale.core.text import clock, listing
+
+_WHOLE_NAMES = 144
+"""Cells from which on all figures fit with their whole names."""
 
 
 class Tag(NamedTuple):
@@ -64,21 +67,31 @@ class Metrics(SnapshotWidget):
     """Cluster's figures in one line, the most important first, as far as they fit; of a start its stages."""
 
     def render(self) -> Text:
-        palette = self.appearance.palette
         text = Text(no_wrap=True)
         if self.snapshot is None:
             return text
         if (slowest := slowest_starting(self.snapshot)) is not None:
             return start_strip(self.snapshot.findings.starts[str(slowest)], self.appearance, self.size.width)
-        figures = figures_of(self.snapshot) or [Figure("no steps", "measured at present")]
-        is_narrow = sum(len(figure.value) + len(figure.name) + 4 for figure in figures) > self.size.width
+        figures = all_figures(self.snapshot)
+        if not any(figure.value for figure in figures):
+            figures = [Figure("no steps", "measured at present")]
+        logs = [*logs_of(self.snapshot)]
+        # Whether names are whole depends on the terminal alone: a finding changes no name, and moves no figure.
+        is_narrow = self.size.width < _WHOLE_NAMES
         gap = 2 if is_narrow else 3
-        for figure in (*figures, *logs_of(self.snapshot)):
-            name = figure.short if is_narrow else figure.name
-            room = self.size.width - text.cell_len
-            if len(figure.value) + len(name) + gap + 1 <= room or not text:
-                text.append(" " * gap if text else "")
-                value = (self.appearance.spell(figure.value), f"bold {palette.text}")
-                words = [(name, palette.dim), value] if figure.is_named_first else [value, (name, palette.dim)]
-                text.append_text(Text(" ").join(Text(*word) for word in words))
+        for figure in (*figures, *logs):
+            slot = self._slot(figure, is_narrow)
+            if not text or text.cell_len + gap + slot.cell_len <= self.size.width:
+                text.append(" " * gap if text else "").append_text(slot)
         return text
+
+    def _slot(self, figure: Figure, is_narrow: bool) -> Text:
+        """Return a figure at its width, blank while it is unknown."""
+        palette, name = self.appearance.palette, figure.short if is_narrow else figure.name
+        if not figure.value:
+            return Text(" " * (figure.width + 1 + len(name)))
+        value = self.appearance.spell(figure.value)
+        bold = f"bold {palette.text}"
+        if figure.is_named_first:
+            return Text.assemble((f"{name} ", palette.dim), (value.ljust(figure.width), bold))
+        return Text.assemble((f"{value.rjust(figure.width)} ", bold), (name, palette.dim))

@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.engine.model import Snapshot, TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.region_frames import set_title
 from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
@@ -20,21 +21,25 @@ _INDENT = 12
 class EventPane(SnapshotWidget):
     """The newest events, one a line; long ones are wrapped where there is room."""
 
+    DEFAULT_CSS = "EventPane { border-top: solid $secondary 40%; border-title-color: $secondary; }"
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 
     def watch_snapshot(self, before: Snapshot | None, after: Snapshot | None) -> None:
         if before is None or after is None or before.timeline != after.timeline:
+            self.name_frame()
             self.refresh()
 
+    def name_frame(self) -> None:
+        """Write the number of the events into the frame."""
+        set_title(self, "events", len(self.snapshot.timeline) if self.snapshot else 0, "e")
+
     def render(self) -> Text:
-        palette, height = self.appearance.palette, self.size.height
-        title = Text("events ", style=palette.dim, no_wrap=True)
-        title.append(self.appearance.glyphs.rule * max(0, self.size.width - 7), style=palette.faint)
-        entries = self.snapshot.timeline[-max(0, height - 1) :] if self.snapshot and height > 1 else ()
-        lines = _lines(entries, height - 1, self.size.width, self.appearance)
+        height = self.size.height
+        entries = self.snapshot.timeline[-height:] if self.snapshot and height else ()
+        lines = _lines(entries, height, self.size.width, self.appearance)
         if not lines:
-            lines = [Text("nothing so far", style=palette.dim)]
-        return spelled(Text("\n").join([title, *lines]), self.appearance)
+            lines = [Text("nothing so far", style=self.appearance.palette.dim)]
+        return spelled(Text("\n").join(lines), self.appearance)
 
 
 def _lines(entries: Sequence[TimelineEntry], height: int, width: int, appearance: Appearance) -> list[Text]:

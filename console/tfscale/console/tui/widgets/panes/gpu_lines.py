@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Role
 from tfscale.core.records.host_sample import GpuSample
-from tfscale.core.text import count, data_rate, data_size, percent
+from tfscale.core.records.probe_status import ProbeStatus
+from tfscale.core.text import count, data_rate, data_size, listing, percent
 
 REASONS = {
     0x0040: ("critical", "slowed down by heat"),
@@ -90,6 +91,29 @@ def alarms(gpu: GpuSample) -> Iterator[Alarm]:
     if gpu.xid is not None:
         meaning = f": {XIDS[gpu.xid]}" if gpu.xid in XIDS else ""
         yield "critical", f"XID {gpu.xid}{meaning}"
+
+
+def peak_memory(probe: ProbeStatus) -> str:
+    """Return the most memory that TensorFlow has held on each device; empty where it is not measured."""
+    told = ", ".join(f"{data_size(peak)} on {device}" for device, peak in probe.peak_of_device.items())
+    return f"at most {told}, by TensorFlow's own counter" if told else ""
+
+
+def step_flops(probe: ProbeStatus, seconds: float | None, peak: float | None) -> str:
+    """Return the floating-point operations of a step of so many seconds, those of a second, and their share of a peak.
+
+    `peak` is in FLOP/s, of one device. Empty where the operations are not known.
+    """
+    if probe.flops_per_step is None:
+        return ""
+    told, mfu = f"at least {data_size(probe.flops_per_step, 'FLOP')} a step", probe.mfu(seconds, peak)
+    told += f", {data_size(probe.flops_per_step / seconds, 'FLOP/s')}" if seconds else ""
+    if mfu is not None:
+        share = f"{mfu:.0%}" if mfu >= 0.0995 else f"{mfu * 100:.2g}%"
+        told += f", MFU {share} of {data_size(peak, 'FLOP/s')} x {probe.local_replicas or 1}"
+    told += ", by TensorFlow's counts"
+    told += "; the peak in the cluster file is too low" if mfu is not None and mfu > 1 else ""
+    return told + (f"; not counted: {listing(probe.flops_uncounted)}" if probe.flops_uncounted else "")
 
 
 def placement(view: TaskView, snapshot: Snapshot) -> str | None:

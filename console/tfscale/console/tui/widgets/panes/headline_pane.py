@@ -32,6 +32,8 @@ _VERBS = {
     "profile": ("Profiling", "Profiled"),
 }
 _WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
+_FLASH = 0.6
+"""Seconds for which the pane is lit up when its sentence quotes another finding."""
 _MOST_LINES = 3
 """Lines of the sentence; a crash may quote a long line of a log."""
 
@@ -39,10 +41,24 @@ _MOST_LINES = 3
 class Headline(SnapshotLines):
     """Answer to the operator: the problem, the task, the cause, since when, the cost; and below it the remedy."""
 
+    DEFAULT_CSS = "Headline.news { background: $warning 40%; }"
+
     def __init__(self, *, is_above_culprits: bool = False) -> None:
         """Make the pane; above a pane that has a line for each of several culprits, it leaves out what these say."""
         super().__init__()
         self._is_above_culprits = is_above_culprits
+        self._told: tuple[str, str, float] | None = None
+        """Finding that the sentence quoted last."""
+        self._is_first = True
+
+    def watch_snapshot(self) -> None:
+        super().watch_snapshot()
+        top = self.snapshot.findings.top if self.snapshot is not None else None
+        told = None if top is None or is_calm(top) else (top.kind, top.subject, top.begin)
+        if told not in (None, self._told) and not self._is_first:
+            self.add_class("news")
+            self.set_timer(_FLASH, lambda: self.remove_class("news"))
+        self._told, self._is_first = told, self.snapshot is None
 
     def lines(self, width: int) -> list[Text]:
         snapshot = self.snapshot

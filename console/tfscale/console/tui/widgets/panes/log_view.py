@@ -53,7 +53,7 @@ class LogView(ScrollView, can_focus=True):
     def extend(self, lines: Sequence[str]) -> None:
         """Add lines at the end."""
         first = len(self._lines)
-        self._lines.extend(_printable(line.expandtabs()[:_LONGEST]) for line in lines)
+        self._lines.extend(printable_line(line) for line in lines)
         if len(self._lines) > LINES_KEPT + _SLACK:
             self._drop(len(self._lines) - LINES_KEPT)
         else:
@@ -166,9 +166,9 @@ def _highlighted(text: str, pattern: str, plain: Style, match: Style) -> list[Se
     return [*segments, Segment(text[at:], plain)]
 
 
-def _printable(text: str) -> str:
+def printable_line(text: str) -> str:
     """Remove control characters; of a line redrawn in place (a progress bar), keep the last state."""
-    newest = text.rstrip("\r").rpartition("\r")[2]
+    newest = text.expandtabs()[:_LONGEST].rstrip("\r").rpartition("\r")[2]
     return "".join(char if char.isprintable() else "" for char in _without_escapes(newest))
 
 

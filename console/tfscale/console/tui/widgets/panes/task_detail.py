@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.text import Text
 from textual.reactive import reactive
@@ -14,6 +15,8 @@ from tfscale.console.tui.widgets.appearance.text_width import wrap_hanging
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
+from tfscale.console.tui.widgets.hosts.link_matrix import peer_words
+from tfscale.console.tui.widgets.lifetime.attempt_ends import attempt_ends
 from tfscale.console.tui.widgets.lifetime.start_strip import strip_of
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.task_readings import newest_step, traffic
@@ -29,17 +32,17 @@ from tfscale.core.text import (
     displayed,
     elapsed,
     exit_clause,
-    exit_phrase,
     percent,
+    plural,
+    progress_words,
     step_time,
 )
 
 _NAME = 11
-_EXITS = 3
+_LINKS = 3
+"""Links told in full."""
 _MOST_LINES = 3
 """Lines quoted from the end of the task's log."""
-_LAST_WORDS = 3
-"""Lines of the task's log."""
 
 
 class Detail(SnapshotLines):
@@ -48,18 +51,29 @@ class Detail(SnapshotLines):
     is_whole: reactive[bool] = reactive(False)
     """True where long fields are wrapped, False where they are cut to a line."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task | None, *, tells_findings: bool = True) -> None:
+        """Make the pane of a task, which is empty until it has one; `tells_findings` where nothing else does."""
         super().__init__()
+        self._tells_findings = tells_findings
         self._shown_task = task
+
+    def show(self, task: Task) -> None:
+        """Show this task instead."""
+        if task != self._shown_task:
+            self._shown_task = task
+            self._written = None
+            self.watch_snapshot()
 
     def watch_is_whole(self) -> None:
         self.rewrite()
 
     def lines(self, width: int) -> list[Text]:
-        if self.snapshot is None:
+        if self.snapshot is None or self._shown_task is None:
             return []
         limit = None if self.is_whole else 1
-        fields = _lines(self.snapshot.view(self._shown_task), self.snapshot, self.appearance, width)
+        view = self.snapshot.view(self._shown_task)
+        shown = view if self._tells_findings else replace(view, diagnoses=())
+        fields = _lines(shown, self.snapshot, self.appearance, width)
         lines = (part for line in fields for part in wrap_hanging(line, width, _NAME, limit))
         return [spelled(line, self.appearance) for line in lines]
 
@@ -87,6 +101,7 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
             yield _alarm(alarm, severity, appearance)
     if view.frame and view.frame.host and view.frame.host.disk:
         yield _field("disk", _disk(view.frame.host.disk), appearance)
+    yield from _links(view, snapshot, appearance)
     yield from _exits(view, snapshot, appearance)
 
 
@@ -164,6 +179,12 @@ def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iter
             yield _field("technique", sentence, appearance)
         for note in view.notes:
             yield _field("measuring", note, appearance)
+        seconds = view.summary.step_time if view.is_up and view.summary is not None else None
+        costs = {
+            "memory": gpu_lines.peak_memory(probe),
+            "flops": gpu_lines.step_flops(probe, seconds, snapshot.device_peak),
+        }
+        yield from (_field(name, text, appearance) for name, text in costs.items() if text)
         if probe.compiled_stamps is False:
             yield _field(
                 "stamps", "TensorFlow's own ops: the compiled library could not be built or loaded", appearance
@@ -196,6 +217,10 @@ def _training(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         facts += [f"{shown_name(name)} {text}" for name, text in texts.items() if text != UNKNOWN]
     if any(facts):
         yield _field("training", "   ".join(fact for fact in facts if fact), appearance)
+    progress = progress_words(training, view.frame.at) if training is not None and view.frame is not None else ""
+    # Without a length or a step they are only the epoch, which the numbers of the training have.
+    if progress and progress not in facts:
+        yield _field("progress", progress, appearance)
     if training is not None and training.logs:
         yield _field("logs", "   ".join(_logs(training)), appearance)
 
@@ -218,7 +243,8 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
     load = [f"CPU {percent(host.cpu)} of {host.cores} cores", memory]
     yield _field("host", "   ".join([*load, f"received {data_rate(received)}   sent {data_rate(sent)}"]), appearance)
     if host.task is not None:
-        cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
+        granted = "" if host.task.granted is None else f"of {host.task.granted} "
+        cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} {granted}cores   "
         yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", appearance)
     pressure = host.pressure
     if pressure is not None:
@@ -238,15 +264,33 @@ def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
 
 
 def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
-    """Yield time and manner of each attempt's end, the newest first, with its last lines of log."""
-    endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
-    for number, status in enumerate(reversed(endings[-_EXITS:])):
-        assert status.exit is not None
-        when = f"{clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
-        because = f"   {status.reason}" if status.reason else ""
-        yield _field("ended" if number == 0 else "", f"{when}   {exit_phrase(status.exit)}{because}", appearance)
-        said_last = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
-        yield from (Text(" " * _NAME + line.strip(), style=appearance.palette.dim, no_wrap=True) for line in said_last)
+    name = "ended"
+    for text, is_quoted in attempt_ends(view, snapshot):
+        if is_quoted:
+            yield Text(" " * _NAME + text, style=appearance.palette.dim, no_wrap=True)
+        else:
+            yield _field(name, text, appearance)
+        name = ""
+
+
+def _links(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
+    """Yield the links of the task's host to others: those with trouble, then the busiest, then how many there are."""
+    slow = [each for each in snapshot.findings.diagnoses if each.kind == "slow_link" and each.end is None]
+    for each in slow:
+        if str(view.task) in str(each.evidence.get("receiver", "")).split(" or "):
+            yield _alarm(each.sentence, each.severity, appearance)
+    troubles = {each.evidence.get("receiver"): each for each in slow if each.subject == str(view.task)}
+    links = view.frame.host.links if view.frame and view.frame.host else ()
+    ordered = sorted(links, key=lambda link: (link.peer not in troubles, -link.busy))
+    for number, link in enumerate(ordered[:_LINKS]):
+        words = f"to {link.peer}: {peer_words(link)}"
+        if (trouble := troubles.get(link.peer)) is not None:
+            yield _alarm(words, trouble.severity, appearance)
+        else:
+            yield _field("" if number else "links", words, appearance)
+    if left := ordered[_LINKS:]:
+        busiest = percent(max(link.busy for link in left))
+        yield _field("", f"{plural(len(left), 'more link')}, busy at most {busiest} of the time", appearance)
 
 
 def _field(name: str, text: str, appearance: Appearance) -> Text:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.text import Text
+from textual.message import Message
 from textual.strip import Strip
 from tfscale.console.analysis.causes.cause_words import IN_A_WORD
 from tfscale.console.analysis.first_steps import about_one_straggler
@@ -41,6 +42,9 @@ class BarPlace(NamedTuple):
 class CulpritPane(SnapshotLines):
     """Stragglers that the sentence names; without any, the pane has no line."""
 
+    class Resized(Message):
+        """Change of the pane's size, and with it of the room of the table."""
+
     def __init__(self, place: Callable[[], BarPlace | None]) -> None:
         """Make the pane; `place` returns where the table has its bars, None while it shows none."""
         super().__init__()
@@ -57,6 +61,9 @@ class CulpritPane(SnapshotLines):
             lines = _Comparison(snapshot, stragglers[0], self.appearance, self._place()).lines()
             del lines[2 if height >= _TALL else 1 :]
         return [_tinted(line, width, stragglers[0], self.appearance) for line in lines]
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
 
     def on_click(self) -> None:
         self.post_message(CulpritWanted())

@@ -61,6 +61,10 @@ class RowDrawing:
         self._snapshot: Snapshot | None = None
         self._appearance = Appearance()
         self._order = RowOrder()
+        self._edges: dict[Task, list[int]] = {}
+        """Edges of each bar's parts as they were drawn last, on this scale and in this width."""
+        self._drawn_on: tuple[float, int] = 0.0, 0
+        """Scale and width of the bars whose edges are kept."""
         self._trends: dict[Task, Sparkline] = {}
         """Sparklines of the rows drawn since the newest snapshot, and of their neighbours."""
 
@@ -72,6 +76,9 @@ class RowDrawing:
         self._appearance, self._order = appearance, order
         self._longest_bar = _longest_bar(snapshot, scene.still)
         self.scale = scale_for(self._longest_bar)
+        drawn_on = self.scale, next((each.width for each in placed if each.column.drawn is Drawn.BAR), 0)
+        if drawn_on != self._drawn_on:
+            self._drawn_on, self._edges = drawn_on, {}
         self._lags = lag_scale(view.summary.lag for view in snapshot.tasks if view.summary) or self._lags
         self._trends = {}
 
@@ -125,7 +132,8 @@ class RowDrawing:
             case Drawn.BAR if (still := self.scene.still) is not None:
                 return arrival_bar(view, still, self.scale, placed.width, appearance, background=background)
             case Drawn.BAR:
-                return phase_bar(parts_of(view.summary), self.scale, placed.width, appearance, background)
+                edges = self._edges.setdefault(view.task, [])
+                return phase_bar(parts_of(view.summary), self.scale, placed.width, appearance, background, edges)
             case Drawn.TREND:
                 return self._trend(view, placed.width, appearance, background)
         text, tone = placed.column.cell(view, self.scene)
@@ -149,7 +157,10 @@ class RowDrawing:
         """Draw the sparklines of the visible tasks: those of all tasks would take longer than all other drawing."""
         if self._snapshot is not None and (history := self._snapshot.history) is not None:
             tasks = self._visible()
-            values = history.lags(self._snapshot.at, SECONDS, tasks)
+            # Whole cells, cut by the clock: what is drawn stays until a cell is full.
+            cell = -(-SECONDS // max(1, width))
+            until = self._snapshot.at - self._snapshot.at % cell
+            values = history.lags(until, cell * width, tasks)
             drawn = sparklines(values, width, self._lags, self._appearance)
             self._trends = dict(zip(tasks, drawn, strict=True))
 

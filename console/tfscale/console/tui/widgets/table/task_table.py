@@ -67,6 +67,12 @@ class TaskTable(ScrollView, can_focus=True):
     class Marked(Message):
         """Change of the set of marked tasks."""
 
+    class Moved(Message):
+        """Move of the cursor by the operator."""
+
+    class Resized(Message):
+        """Change of the table's size, and with it of the place of the bars."""
+
     def __init__(self) -> None:
         super().__init__()
         self.marked: set[Task] = set()
@@ -142,6 +148,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self._arrange()
+        self.post_message(self.Resized())
 
     def _arrange(self) -> None:
         snapshot = self.snapshot
@@ -249,6 +256,7 @@ class TaskTable(ScrollView, can_focus=True):
         for line in (before, index):
             self.refresh_line(line + 1)
         self._show_cursor(index)
+        self.post_message(self.Moved())
 
     def shows(self, task: Task) -> bool:
         """Decide whether the task has a row: no filter and no closed group hides it."""

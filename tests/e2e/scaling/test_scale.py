@@ -1,0 +1,92 @@
+"""`tfscale-train scale` with real workers, as a user and as the jobs of a queue type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import measuring_command
+import pytest
+from measuring_command import TRAIN, is_clean
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ALONE = PROGRAMS / "compared.py"
+
+
+def start(folder: Path, *words: object) -> subprocess.Popen[str]:
+    """Start the command on one core, which several workers must share."""
+    core = min(os.sched_getaffinity(0))
+    return measuring_command.start(folder, ["taskset", "--cpu-list", str(core), TRAIN, "scale", *map(str, words)])
+
+
+def run(folder: Path, *words: object) -> tuple[int, str, str]:
+    ended = start(folder, *words)
+    told, errors = ended.communicate(timeout=600)
+    return ended.returncode, told, errors
+
+
+def test_jobs_measure_a_size_each_and_shared_cores_are_the_verdict(short_path: Path) -> None:
+    planned, told, errors = run(
+        short_path, "plan", "mlp", "--sizes", "1,4", "--runs", "1", "--steps", "60", "--batch", "1024"
+    )
+    assert planned == 0, errors
+    assert told.splitlines()[1:] == [f"tfscale-train scale {verb}" for verb in ("run 1", "run 4", "report")]
+    assert run(short_path, "run", "1")[0] == 0
+    early, told, _ = run(short_path, "report")
+    assert early == 5 and "not all runs are made yet of: 4" in told
+    assert run(short_path, "run", "4")[0] == 0
+    assert "goes on after 1 run of an earlier call" in run(short_path, "run", "4")[2]
+    status, told, _ = run(short_path, "report", "--json", "out.json")
+    assert status == 6, told
+    assert "cores were shared: this says nothing about scaling (4 workers have fewer cores than they need; " in told
+    found = json.loads((short_path / "out.json").read_text())
+    one, four = found["sizes"]
+    assert found["cores_were_shared"] and four["shared"] and four["compute"] > 1.05 * one["compute"]
+    assert [each["runs"][0]["has_own_cores"] for each in (one, four)] == [True, False]
+    assert [each["runs"][0]["examples"] for each in (one, four)] == [1024, 4096]
+    assert is_clean(short_path)
+
+
+def test_workers_that_no_strategy_joins_and_a_script_that_fails(short_path: Path) -> None:
+    flags = ("--sizes", "1,2", "--runs", "1", "--steps", "25", "--folder")
+    words = (sys.executable, ALONE, "--pause", "0.05", "--epochs", "100", "--batch")
+    status, told, errors = run(short_path, *flags, "apart", "--", *words, "32")
+    assert status == 2 and "no strategy joins these workers" in told, told + errors
+    assert "tfscale-train compare --set strategy=multi-worker --set workers=1,2 -- " in told
+    status, told, _ = run(short_path, *flags, "failed", "--", *words, "wrong")
+    assert status == 1 and "1 worker: exit status 1: ValueError: no batch is called wrong" in told, told
+    assert "1  failed" in told and is_clean(short_path)
+
+
+def test_what_ctrl_c_ends_goes_on(short_path: Path) -> None:
+    words = ("digits", "--sizes", "1,2", "--runs", "1", "--steps", "30")
+    begun = start(short_path, *words)
+    assert begun.stderr is not None
+    begun.stderr.readline()
+    assert begun.stderr.readline().startswith("run 1, 1 worker: ")
+    begun.send_signal(signal.SIGINT)
+    told, errors = begun.communicate(timeout=60)
+    assert begun.returncode == 130 and not told
+    assert "the same command goes on after 1 run" in errors and is_clean(short_path)
+    status, told, errors = run(short_path, *words)
+    assert status in (0, 6), told
+    assert "goes on after 1 run of an earlier call" in errors and "run 1, 1 worker" not in errors
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_workers_on_links_exchange_no_faster_than_these_carry(short_path: Path) -> None:
+    words = ("mlp", "--sizes", "1,2", "--runs", "1", "--steps", "25", "--link", "50mbit", "--plot", "a.svg")
+    status, told, errors = run(short_path, *words, "--json", "out.json")
+    assert status in (0, 6), told + errors
+    assert ", each in a network namespace that sends 50 Mbit/s" in told and "<svg" in (short_path / "a.svg").read_text()
+    one, two = json.loads((short_path / "out.json").read_text())["sizes"]
+    assert one["reduced_bytes"] is None and two["reduced_bytes"] == two["link_bytes"] == 235_146 * 4
+    # A full bucket goes at once, in each of the ring's two rounds.
+    assert two["reduce"] > (two["link_bytes"] - 2 * 65536) * 8 / 50e6
+    assert is_clean(short_path)
