@@ -36,23 +36,43 @@ class KeptAgent:
 
 
 class KeptChannels(Channels):
-    """Channels to agents in this process, at a moment that stands still; `ahead` are the clocks of their hosts."""
+    """Channels to agents in this process, at a moment that stands still; `ahead` are the clocks of their hosts.
+
+    The addresses of the recorded cluster are not dialled: what answers there, or lets a connection wait, is not ours.
+    """
 
     def __init__(
         self, spec: ClusterSpec, agents: Mapping[Task, KeptAgent], at: float, ahead: Mapping[Task, float] | None = None
     ) -> None:
         super().__init__(spec, insecure=True)
         self._agents, self._at, self._ahead = agents, at, ahead or {}
+        self._missing = set(spec.agents) - set(agents)
+        self._since: float | None = None
+        """Monotonic time since which time goes on; None while it stands still."""
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> KeptStream:  # type: ignore[override]
         return KeptStream(self._agents.get(task), request, self._at, self._ahead.get(task, 0.0))
 
+    async def find_way(self, task: Task) -> None:
+        """Leave the way as it is: there is one."""
+
+    async def lost(self, task: Task, *, is_stranger: bool = False) -> bool:  # noqa: ARG002
+        """Note that an agent is out of reach: there is no other way to it."""
+        if task in self._missing:
+            self._missing.remove(task)
+            self._since = None if self._missing else time.monotonic()
+        return False
+
     def source(self, *, goes_on: bool = False) -> LiveSource:
-        """Return the live source of a console that comes at that moment, from which on time stands still or goes on."""
-        begin = time.monotonic()
-        return LiveSource(
-            self, Patience(silence=1e6), lambda: self._at + (time.monotonic() - begin if goes_on else 0.0)
-        )
+        """Return the live source of a console that comes at that moment, from which on time stands still or goes on.
+
+        It also goes on once all agents that are out of reach are known to be.
+        """
+        self._since = time.monotonic() if goes_on else None
+        return LiveSource(self, Patience(silence=1e6), self._now)
+
+    def _now(self) -> float:
+        return self._at if self._since is None else self._at + time.monotonic() - self._since
 
 
 class KeptStream:

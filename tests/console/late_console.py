@@ -95,11 +95,11 @@ async def late(
 ) -> Late:
     """Return what a console took that comes at `at`, until it has caught up.
 
-    Where agents are out of reach that is known a moment later: it goes on for a second.
+    Where agents are out of reach, it goes on for a second after it knows that.
     """
     is_whole = set(agents) == set(spec.agents)
     ahead = {task: clock(at) for task, clock in (clocks or {}).items()}
-    engine = Engine(KeptChannels(spec, agents, at, ahead).source(goes_on=not is_whole), states(spec))
+    engine = Engine(KeptChannels(spec, agents, at, ahead).source(), states(spec))
     listener = Late(engine, float(int(at) + (not is_whole)))
     await engine.run(listener)
     return listener
