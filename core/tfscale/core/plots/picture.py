@@ -1,7 +1,8 @@
 """Charts as PNG and SVG, by matplotlib.
 
 It is imported when a picture is drawn, without pyplot: no window system is asked for. Its list of fonts, which takes
-seconds where there are many, is kept in `$XDG_CACHE_HOME/tfscale`, and no matplotlibrc is read. Colours are those of Okabe and Ito, which all kinds of colour vision tell apart.
+seconds where there are many, is kept in `$XDG_CACHE_HOME/tfscale`, and no matplotlibrc is read. Colours are those of
+Okabe and Ito, which all kinds of colour vision tell apart.
 """
 
 from __future__ import annotations
