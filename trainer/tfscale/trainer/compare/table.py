@@ -162,7 +162,9 @@ def _undecided(row: Row, comparison: Comparison, base: Row) -> str:
     else:
         rounds = max(needed, 2 * runs)
         seconds = rounds * sum(fmean(run.wall for run in each.measured) for each in (base, row))
-        told += f"; --rounds {rounds} (about {elapsed(seconds)}) or a quieter machine would decide on {judged.change:+.1%}"
+        told += (
+            f"; --rounds {rounds} (about {elapsed(seconds)}) or a quieter machine would decide on {judged.change:+.1%}"
+        )
     # Outside of the interval it is no sharper look at the same: some steps do less than others.
     if row.quick and row.quick.verdict is not Verdict.UNDECIDED and judged.low < row.quick.change < judged.high:
         told += f"; by its quick steps, beside which nothing else ran, {row.quick.verdict} {row.quick.interval}"
