@@ -133,7 +133,11 @@ def _shape(host: LinkedHost, link: Link) -> None:
     bucket = max(_BUCKET, int(link.rate / 8 / 250))
     _run([*add, *f"root handle 1: tbf rate {link.rate:.0f}bit burst {bucket}b latency {_QUEUED * 1000:.0f}ms".split()])
     if link.delay:
-        _run([*add, *f"parent 1: netem delay {link.delay * 1e6:.0f}us limit 100000".split()])
+        try:
+            _run([*add, *f"parent 1: netem delay {link.delay * 1e6:.0f}us limit 100000".split()])
+        except TfscaleError as error:
+            late = f"packets cannot be made {duration(link.delay)} late here"
+            raise TfscaleError(f"{late}: leave that out, or load the module sch_netem ({error})") from None
 
 
 def _run(command: Sequence[str], told: str = "") -> None:

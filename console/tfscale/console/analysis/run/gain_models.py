@@ -70,7 +70,7 @@ def fewer_workers(step: float, transfer: float, workers: int, to: int, gathered:
 
 
 def more_servers(uses: Sequence[float], workers: int, factor: int) -> float:
-    """Return the gain of `factor` times the parameter servers, where the link of one is in use for these shares of time.
+    """Return the gain of `factor` times the parameter servers, where the link of one is in use for shares of the time.
 
     One share is of what it sends, one of what it receives: a step pulls over the one, then pushes over the other. A
     closed network of queues: each of `workers` works for itself, then waits for its turn in each direction, by exact

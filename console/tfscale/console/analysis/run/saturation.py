@@ -254,9 +254,9 @@ def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchang
     """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes, data, other programs."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
-    uses = [8 * moved / speed for moved in (vitals.sent, vitals.received)]
-    fraction, does = max(uses), "sends" if vitals.sent >= vitals.received else "receives"
-    sentence = f"the link of {task} is full: it {does} {bit_rate(fraction * speed)} of {bit_rate(speed)} ({fraction:.0%})"
+    moved = [8 * vitals.sent, 8 * vitals.received]
+    fraction, does = max(moved) / speed, "sends" if vitals.sent >= vitals.received else "receives"
+    sentence = f"the link of {task} is full: it {does} {bit_rate(max(moved))} of {bit_rate(speed)} ({fraction:.0%})"
     is_server = Task.parse(task).role is Role.PS
     excess = None
     if servers is not None and servers.busiest == task and servers.excess >= UNEVEN:
@@ -272,7 +272,7 @@ def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchang
         sentence,
         0.0,
         severity="warning",
-        remedies=remedies.for_link(is_server, uses, workers, excess),
+        remedies=remedies.for_link(is_server, [each / speed for each in moved], workers, excess),
         evidence=evidence,
     )
 
