@@ -35,8 +35,9 @@ BIN = Path(sys.executable).parent
 RECORD = Path(__file__).parents[2] / "console/tfscale/console/advice/advice_record.json"
 PROGRAMS = ("mlp", "digits")
 MBIT = 1e6
-_LOOPS = {"mlp": ("--pause", "1"), "digits": ("--pause", "0.6")}
-"""Flags of `advice_program.py` in the place of each program."""
+_LOOPS = {"mlp": ("--pause", "1", "--in-turn"), "digits": ("--pause", "2.2")}
+"""Flags of `advice_program.py` in the place of each program: batches that wait for each step, and batches that take
+longer than a step."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Place:
     flags: tuple[str, ...] = ()
     tasks: dict[str, int] = field(default_factory=lambda: {"worker": 2})
     rate: float = 2.5 * MBIT
-    """Bits a second that each host may send."""
+    """Bits a second that each host may send, and receive."""
     steps: int = 26
     strategy: str = "multi-worker"
     is_fed: bool = False
@@ -66,7 +67,7 @@ LINK = Place()
 INPUT = replace(LINK, is_fed=True, rate=5 * MBIT)
 COMPUTE = replace(LINK, rate=5 * MBIT, slow=("worker:0=1000ms", "worker:1=1000ms"))
 STRAGGLER = replace(LINK, rate=10 * MBIT, slow=("worker:1=500ms",), steps=60)
-SERVER = Place(tasks={"chief": 1, "worker": 2, "ps": 1}, strategy="parameter-server", steps=60, rate=5 * MBIT)
+SERVER = Place(tasks={"chief": 1, "worker": 4, "ps": 1}, strategy="parameter-server", steps=92, rate=10 * MBIT)
 BASES = {"link": LINK, "input": INPUT, "compute": COMPUTE, "straggler": STRAGGLER, "server": SERVER}
 REMEDIES = {
     "wire": ("link", "half the bytes", replace(LINK, flags=("--with", "wire=bfloat16"))),
@@ -93,7 +94,7 @@ REMEDIES = {
     "servers x2": (
         "server",
         "each server moves half",
-        replace(SERVER, tasks={"chief": 1, "worker": 2, "ps": 2}),
+        replace(SERVER, tasks=SERVER.tasks | {"ps": 2}),
     ),
 }
 """Base, model of the prediction, and place by remedy."""
@@ -105,7 +106,7 @@ def run(program: str, place: Place, *, is_base: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="advice-") as name, net_hosts.hosts(len(tasks)):
         folder = Path(name)
         for host in range(len(tasks)):
-            net_hosts.slow(host, place.rate)
+            net_hosts.narrow(host, place.rate)
         addresses: dict[str, list[str]] = {}
         for host, (role, _) in enumerate(tasks):
             addresses.setdefault(role, []).append(f"{net_hosts.address(host)}:2222")
@@ -156,22 +157,21 @@ def times_of_example(folder: Path) -> dict[str, float | None]:
     return told
 
 
-def turns(only: Sequence[str], programs: Sequence[str]) -> Iterator[tuple[str, str, Place, bool]]:
-    """Yield program, setting and place of each run of a round: each remedy beside its base."""
+def turns(only: Sequence[str], programs: Sequence[str], number: int) -> Iterator[tuple[str, str, Place, bool]]:
+    """Yield program, setting and place of each run of a round: each remedy beside its base, every other round back."""
     chosen = {name: row for name, row in REMEDIES.items() if not only or name in only}
     for program in programs:
         for base, place in BASES.items():
-            remedies = [(name, row[2]) for name, row in chosen.items() if row[0] == base]
-            if remedies:
-                yield program, base, place, True
-            yield from ((program, name, found, False) for name, found in remedies)
+            remedies = [(program, name, row[2], False) for name, row in chosen.items() if row[0] == base]
+            settings = [(program, base, place, True), *remedies] if remedies else []
+            yield from settings[:: -1 if number % 2 else 1]
 
 
 def collect(path: Path, rounds: int, only: Sequence[str], programs: Sequence[str]) -> None:
     """Make the runs of all rounds that the file does not have."""
     done = {(each["round"], each["program"], each["setting"]) for each in lines_of(path)}
     for number in range(rounds):
-        for program, setting, place, is_base in turns(only, programs):
+        for program, setting, place, is_base in turns(only, programs, number):
             if (number, program, setting) in done:
                 continue
             began = time.monotonic()
