@@ -144,7 +144,8 @@ def test_the_goodput_of_a_new_run_begins_anew() -> None:
     assert before is not None and after is not None and after < before / 2
 
 
-def test_the_page_of_a_thousand_tasks_is_what_prometheus_reads() -> None:
+def test_the_page_of_a_thousand_tasks_is_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_metrics, "STALE", 600.0)  # it takes seconds to write
     metrics = last(simulated(3, 1000), 1000)
     page = RunPage(lambda: [metrics])
     writer, wanted = PageText(), "application/openmetrics-text;version=1.0.0"
