@@ -45,6 +45,7 @@ def test_the_same_value_again_is_a_setting_of_its_own() -> None:
 def test_places_and_variables_are_set_around_the_script(tmp_path: Path) -> None:
     _, found = trials("workers=none,3", "replicas=2", "threads=4", "TF_XLA_FLAGS=x", "precision=mixed_bfloat16")
     assert (found.tasks, list(found.flags)) == ({"worker": 3}, ["--replicas", "2"])
+    assert trials("workers=2", "servers=1,2")[1].tasks == {"chief": 1, "worker": 2, "ps": 2}
     assert found.command == ["python", "train.py"] and found.outside == {"precision": "mixed_bfloat16"}
     variables = variables_of(found, tmp_path)
     assert (variables["TF_NUM_INTRAOP_THREADS"], variables["TF_XLA_FLAGS"]) == ("4", "x")

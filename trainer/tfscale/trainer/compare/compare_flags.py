@@ -21,8 +21,8 @@ ABOUT = f"""Compare a program of `tfscale-train run`, or a script that knows not
 --set NAME=VALUE,VALUE varies one thing; several of them are combined. The first values are the base. NAME is a flag of
 `tfscale-train run`; {{NAME}} in the command of a script; a variable of the environment in capitals; or, in a script
 that knows nothing of it, one of: precision, jit_compile, steps_per_execution, communication, bytes_per_pack, wire,
-prefetch, map, auto_shard, strategy, workers, replicas, threads. A value `none` leaves it out; 10k is 10000; values that
-contain commas have semicolons between them.
+prefetch, map, auto_shard, strategy, workers, servers, replicas, threads. A value `none` leaves it out; 10k is 10000;
+values that contain commas have semicolons between them.
 
 Each round runs every setting once, in turns. After {FEWEST} rounds at least each is faster, slower, within the margin,
 or undecided; only what is undecided goes on. Exit status 0: all are decided; 5: some are not; 1: nothing could be

@@ -47,7 +47,7 @@ OUTSIDE: Mapping[str, Parse] = {
     "strategy": one_of("mirrored", "multi-worker"),
 }
 """Settings that an unmodified script gets from outside, where it says nothing itself; with the parser of each."""
-PLACES: Mapping[str, Parse] = {"workers": count, "replicas": count, "threads": count}
+PLACES: Mapping[str, Parse] = {"workers": count, "servers": count, "replicas": count, "threads": count}
 """Settings of what is around the script."""
 RESULT = "{result}"
 """Word of a command that stands for the file of the run's result."""
@@ -140,13 +140,14 @@ def _script_trial(name: str, command: Sequence[str], setting: Setting) -> Trial:
     variables = {axis: value for axis, value in given.items() if axis.isupper()}
     if "threads" in given:
         variables |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), given["threads"])
-    workers = int(given.get("workers", 0))
+    workers, servers = int(given.get("workers", 0)), int(given.get("servers", 0))
+    tasks = {"worker": workers} if workers > 1 else {}
     return Trial(
         name,
         setting,
         command=words,
         files=named_code(words),
-        tasks={"worker": workers} if workers > 1 else {},
+        tasks={"chief": 1, "worker": max(workers, 1), "ps": servers} if servers else tasks,
         variables=variables,
         flags=["--replicas", given["replicas"]] if int(given.get("replicas", 1)) > 1 else [],
         outside={axis: OUTSIDE[axis](value, axis) for axis, value in given.items() if axis in OUTSIDE},
