@@ -89,3 +89,15 @@ def test_a_run_without_a_step_is_a_row_and_the_time_is_kept(short_path: Path) ->
         short.returncode == 5 and "no run has ended within --budget 9 s: the same command goes on with more" in errors
     )
     assert is_clean(short_path)
+
+
+def test_the_base_is_the_code_of_a_commit(short_path: Path) -> None:
+    script = short_path / "train.py"
+    script.write_text("raise ValueError('of the commit')")
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "begin"]):
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=short_path, check=True)
+    script.write_text("raise ValueError('of now')")
+    words = [TRAIN, "compare", "--against", "HEAD", "--", sys.executable, "train.py"]
+    told, errors = measuring_command.start(short_path, words).communicate(timeout=120)
+    assert "code=HEAD: exit status 1: ValueError: of the commit" in told and "of now" not in told, errors
+    assert is_clean(short_path)

@@ -40,6 +40,6 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], said: str, capsys: pytest
 def test_the_rate_of_a_program_grows_with_the_size() -> None:
     flags = cli.parser().parse_args(["batch", "digits", "--start", "64", "--rate", "0.01", "--servers", "2"])
     made = trial_of(flags, ["--strategy", "parameter-server"], [], cli.planned)(128)
-    planned = cli.planned(made.command[1:-1] + ["result.json"])
+    planned = cli.planned([*made.command[1:-1], "result.json"])
     assert (planned.batch, planned.rate) == (128, 0.02)
     assert made.tasks == planned.local_tasks and made.tasks["ps"] == 2
