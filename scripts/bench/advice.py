@@ -5,7 +5,7 @@
 
 Every task is on a network namespace of its own, whose link is shaped. RUNS collects each run as a line of JSON, and the
 same command goes on from there. --record runs nothing: it prints the table and writes the record that the console
-tells (console/tfscale/console/advice/advice_record.json).
+tells (console/tfscale/console/advice/advice_record.json), where cases of which RUNS has no pair stay as they are.
 """
 
 from __future__ import annotations
@@ -67,7 +67,13 @@ LINK = Place()
 INPUT = replace(LINK, is_fed=True, rate=5 * MBIT)
 COMPUTE = replace(LINK, rate=5 * MBIT, slow=("worker:0=1000ms", "worker:1=1000ms"))
 STRAGGLER = replace(LINK, rate=10 * MBIT, slow=("worker:1=500ms",), steps=60)
-SERVER = Place(tasks={"chief": 1, "worker": 4, "ps": 1}, strategy="parameter-server", steps=92, rate=10 * MBIT)
+SERVER = Place(
+    flags=("--loop", "custom"),
+    tasks={"chief": 1, "worker": 4, "ps": 1},
+    strategy="parameter-server",
+    steps=64,
+    rate=10 * MBIT,
+)
 BASES = {"link": LINK, "input": INPUT, "compute": COMPUTE, "straggler": STRAGGLER, "server": SERVER}
 REMEDIES = {
     "wire": ("link", "half the bytes", replace(LINK, flags=("--with", "wire=bfloat16"))),
@@ -135,7 +141,10 @@ def run(program: str, place: Place, *, is_base: bool) -> dict[str, Any]:
 
 
 def times_of_example(folder: Path) -> dict[str, float | None]:
-    """Return the seconds of an example, of a step where no examples are known, by a run's quick and median step."""
+    """Return the seconds of an example, of a step where no examples are known, by a run's quick and median step.
+
+    Of parameter servers both are the mean.
+    """
     ends: dict[str, list[float]] = {}
     status: dict[str, Any] = {}
     for path in folder.glob("*.jsonl"):
@@ -143,18 +152,19 @@ def times_of_example(folder: Path) -> dict[str, float | None]:
             status = frame.get("probe") or status
             for batch in frame.get("steps", ()):
                 ends.setdefault(batch["subject"], []).extend(batch["end"])
+    examples = status.get("examples_per_step") or 1
+    if "ParameterServer" in (status.get("strategy") or ""):
+        # Workers do not wait for each other: it is the pace of all of them together.
+        every = settled(sorted(end for found in ends.values() for end in found))
+        pace = (every[-1] - every[0]) / (len(every) - 1) / examples if len(every) >= FEWEST_STEPS else None
+        return {"quick": pace, "median": pace}
     times = {
         task: settled(step_times(found, [])).tolist() for task, found in ends.items() if len(found) >= FEWEST_STEPS
     }
     if not times:
         return {"quick": None, "median": None}
-    is_joined = "ParameterServer" not in (status.get("strategy") or "")
-    told = {}
-    for name, summary in (("quick", quick_step), ("median", median)):
-        steps = {task: summary(each) for task, each in times.items()}
-        step = steps[min(steps)] if is_joined else 1 / sum(1 / each for each in steps.values())
-        told[name] = step / (status.get("examples_per_step") or 1)
-    return told
+    steps = times[min(times)]
+    return {"quick": quick_step(steps) / examples, "median": median(steps) / examples}
 
 
 def turns(only: Sequence[str], programs: Sequence[str], number: int) -> Iterator[tuple[str, str, Place, bool]]:
@@ -205,6 +215,7 @@ def cases(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             gains = [row["throughput_factor"] for each in told for row in each if row["assumes"] == model]
             if not rounds or not gains:
                 continue
+            pairs = [own[key, number] for number in rounds for key in (base, name)]
             judged = judge_pairs(*([own[key, number]["quick"] for number in rounds] for key in (base, name)))
             yield {
                 "remedy": name,
@@ -215,12 +226,16 @@ def cases(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 "low": round(1 / (1 + judged.high), 3) if judged.low > -1 else None,
                 "high": round(1 / (1 + judged.low), 3) if judged.low > -1 else None,
                 "rounds": len(rounds),
+                "when": time.strftime("%Y-%m-%d", time.gmtime(max(each["at"] for each in pairs))),
+                "load": [round(extreme(each["load"] for each in pairs)) for extreme in (min, max)],
             }
 
 
 def record(runs: Sequence[dict[str, Any]]) -> None:
-    """Print the table, and write the record."""
-    found = list(cases(runs))
+    """Write the record, in which cases without runs stay as they are, and print its table."""
+    known = [*json.loads(RECORD.read_text())["cases"], *cases(runs)]
+    newest = {(each["remedy"], each["program"]): each for each in known}
+    found = [newest[each] for each in ((name, program) for program in PROGRAMS for name in REMEDIES) if each in newest]
     print("| remedy | program | predicted | measured | 95 % interval | error |\n| --- | --- | --- | --- | --- | --- |")
     for each in found:
         interval = f"{each['low'] - 1:+.0%} to {each['high'] - 1:+.0%}" if each["low"] else "not known, one pair"
@@ -230,10 +245,8 @@ def record(runs: Sequence[dict[str, Any]]) -> None:
     errors = [abs(each["predicted"] / each["measured"] - 1) for each in found]
     wrong = [each for each in found if (each["predicted"] - 1) * (each["measured"] - 1) < 0]
     print(f"\nmedian error {median(errors):.1%} of {len(found)} cases, wrong sign: {len(wrong)}")
-    when = time.strftime("%Y-%m-%d", time.gmtime(max(each["at"] for each in runs)))
-    loads = [each["load"] for each in runs]
-    machine = f"{os.cpu_count()} shared cores, {platform.machine()}, load {min(loads):.0f} to {max(loads):.0f}"
-    RECORD.write_text(json.dumps({"when": when, "machine": machine, "cases": found}, indent=1) + "\n")
+    machine = f"{os.cpu_count()} shared cores, {platform.machine()}"
+    RECORD.write_text(json.dumps({"machine": machine, "cases": found}, indent=1) + "\n")
 
 
 def main() -> None:
