@@ -117,12 +117,13 @@ def _compare(flags: argparse.Namespace, comparison: Comparison, kept: KeptRuns, 
     if flags.loss is not None:
         print(*loss_lines(comparison, flags.loss, price), sep="\n", flush=True)
     _write(flags, comparison, price)
-    if comparison.is_cut:
+    status = _status(comparison)
+    if comparison.is_cut and status != ExitStatus.WELL:
         longest = max((run.wall for run in kept.runs), default=0.0)
         print(time_is_over(kept.runs[before:], longest, flags.budget), file=sys.stderr)
     else:
         kept.forget()
-    return _status(comparison)
+    return status
 
 
 def _announced(comparison: Comparison, budget: float, kept: int) -> str:

@@ -137,10 +137,10 @@ def remarks(comparison: Comparison, rows: Sequence[Row], found: Sequence[dict[st
     )
     if (noise := comparison.noise()) is not None:
         visible = comparison.rounds.visible(noise)
-        found = f"a slowdown of {visible:.1%}" if visible < FAR else "no slowdown"
+        least = f"a slowdown of {visible:.1%}" if visible < FAR else "no slowdown"
         lines.append(
             f"Runs of one setting differ by {noise:.1%} here (standard deviation): in {comparison.rounds.most} rounds "
-            f"{found} is found by 9 of 10 comparisons."
+            f"{least} is found by 9 of 10 comparisons."
         )
     return lines
 
