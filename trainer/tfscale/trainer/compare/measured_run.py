@@ -252,8 +252,8 @@ def _settled(column: Sequence[float | None]) -> list[float]:
 def loss_at(run: MeasuredRun, examples: float) -> float | None:
     """Return the loss after so many examples, between the two that are known beside it.
 
-    Keras's loss is told once a second: in a training of seconds it says nothing about the moments between. Where the two
-    are far apart it is that of one of them which is very near, as at the end of an epoch; None without one.
+    Keras's loss is told once a second: in a training of seconds it says nothing about the moments between. Where the
+    two are far apart it is that of one of them which is very near, as at the end of an epoch; None without one.
     """
     known = [(made * (run.examples or 1), loss) for made, loss in run.losses]
     if not known or known[-1][0] < examples:
