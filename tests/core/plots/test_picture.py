@@ -43,8 +43,11 @@ def test_logarithmic_axes_have_the_chosen_ticks() -> None:
     assert "64" in words and "8" not in words
 
 
-def test_drawing_writes_nothing_to_the_home_and_reads_no_settings_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_cache", [True, False])
+def test_drawing_keeps_a_list_of_fonts_and_reads_no_settings(tmp_path: Path, has_cache: bool) -> None:
     (tmp_path / "matplotlibrc").write_text("this is: no setting\n")
+    if not has_cache:
+        (tmp_path / ".cache").write_text("a file is there")
     code = (
         "from tfscale.core.plots.chart import Axis, CurveChart; from tfscale.core.plots.picture import picture; "
         "picture(CurveChart('t', Axis('x', ticks=[1]), Axis('y'), []), 'png')"
@@ -62,4 +65,7 @@ def test_drawing_writes_nothing_to_the_home_and_reads_no_settings_there(tmp_path
         timeout=120,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["matplotlibrc", "tmp"]
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name not in ("matplotlibrc", ".cache")]
+    fonts = tmp_path / ".cache/tfscale/matplotlib"
+    assert [path.parent for path in kept] == ([fonts] if has_cache else [])
+    assert kept == list(fonts.glob("fontlist-*.json")) and not list((tmp_path / "tmp").iterdir())

@@ -54,11 +54,12 @@ def test_jobs_measure_a_size_each_and_shared_cores_are_the_verdict(short_path: P
 
 
 def test_workers_that_no_strategy_joins_and_a_script_that_fails(short_path: Path) -> None:
-    flags = ("--sizes", "1,2", "--runs", "1", "--steps", "25", "--folder")
+    flags = ("--sizes", "1,2,4", "--runs", "2", "--steps", "25", "--folder")
     words = (sys.executable, ALONE, "--pause", "0.05", "--epochs", "100", "--batch")
     status, told, errors = run(short_path, *flags, "apart", "--", *words, "32")
     assert status == 2 and "no strategy joins these workers" in told, told + errors
-    assert "tfscale-train compare --set strategy=multi-worker --set workers=1,2 -- " in told
+    assert "tfscale-train compare --set strategy=multi-worker --set workers=1,2,4 -- " in told
+    assert errors.count("run 1, ") == 2 and "tfscale-train: no strategy joins" in errors  # further runs would not help
     status, told, _ = run(short_path, *flags, "failed", "--", *words, "wrong")
     assert status == 1 and "1 worker: exit status 1: ValueError: no batch is called wrong" in told, told
     assert "1  failed" in told and is_clean(short_path)

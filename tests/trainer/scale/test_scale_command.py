@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -70,6 +72,17 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     assert [path.name for path in folder.iterdir()] == ["train.py"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_a_link_that_the_kernel_cannot_make_leaves_no_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    delay = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "5ms"]
+    if not subprocess.run(delay, check=False, capture_output=True).returncode:
+        pytest.skip("this kernel makes packets late")
+    assert cli.main(["scale", "--link", "50mbit,5ms", *SCRIPT]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--link: packets cannot be made 5.0 ms late here: leave that out, or load the module sch_netem" in line
+    assert [path.name for path in folder.iterdir()] == ["train.py"]
+
+
 def test_a_plan_has_a_job_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["scale", "plan", "--sizes", "4,1,2", "--cores", "1", *SCRIPT]) == 0
     first, *jobs = capsys.readouterr().out.splitlines()
@@ -105,6 +118,17 @@ def test_another_program_is_another_plan(capsys: pytest.CaptureFixture[str]) -> 
     Path("scaling/plan.json").write_text("{}")
     assert cli.main(["scale", "report"]) == 2
     assert "scaling/plan.json: is no plan; make it anew" in capsys.readouterr().err
+
+
+def test_a_plan_takes_further_sizes_and_runs_and_no_fewer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["scale", "plan", "--sizes", "1,2", "--runs", "2", "--cores", "1", *SCRIPT]) == 0
+    assert cli.main(["scale", "plan", "--sizes", "1,2,4", "--runs", "3", "--cores", "1", *SCRIPT]) == 0
+    capsys.readouterr()
+    assert cli.main(["scale", "report"]) == 5
+    assert "not all runs are made yet of: 1, 2, 4" in capsys.readouterr().out
+    for fewer in (("--sizes", "1,2"), ("--sizes", "1,2,4", "--runs", "2"), ("--sizes", "1,2,4", "--strong")):
+        assert cli.main(["scale", "plan", *fewer, "--cores", "1", *SCRIPT]) == 2
+        assert "scaling: holds another plan" in capsys.readouterr().err
 
 
 def keep_runs(sizes: Mapping[int, float], **facts: Any) -> None:

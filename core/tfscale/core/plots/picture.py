@@ -1,7 +1,8 @@
 """Charts as PNG and SVG, by matplotlib.
 
-It is imported when a picture is drawn, without pyplot: no window system is asked for. Nothing is written to the user's
-home, and no matplotlibrc is read. Colours are those of Okabe and Ito, which all kinds of colour vision tell apart.
+It is imported when a picture is drawn, without pyplot: no window system is asked for. Its list of fonts, which takes
+seconds where there are many, is kept in `$XDG_CACHE_HOME/tfscale`, and no matplotlibrc is read. Colours are those of
+Okabe and Ito, which all kinds of colour vision tell apart.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import platformdirs
 from tfscale.core.plots.chart import Chart, CurveChart, IntervalChart, Kind, Series, tick_label
 
 if TYPE_CHECKING:
@@ -74,7 +76,8 @@ def _matplotlib(theme: _Theme) -> Iterator[None]:
     """Import matplotlib with a cache of its own, and set its style for the block."""
     with contextlib.ExitStack() as stack:
         if "MPLCONFIGDIR" not in os.environ:
-            os.environ["MPLCONFIGDIR"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="tfscale-plots-"))
+            folder = _cache() or stack.enter_context(tempfile.TemporaryDirectory(prefix="tfscale-plots-"))
+            os.environ["MPLCONFIGDIR"] = folder
             stack.callback(os.environ.pop, "MPLCONFIGDIR")
         import matplotlib as mpl
 
@@ -85,6 +88,16 @@ def _matplotlib(theme: _Theme) -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(_style(theme))
         yield
+
+
+def _cache() -> str | None:
+    """Return the folder for matplotlib's list of fonts; None where this user has none to write to."""
+    try:
+        folder = platformdirs.user_cache_path("tfscale") / "matplotlib"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return str(folder) if os.access(folder, os.W_OK) else None
 
 
 def _style(theme: _Theme) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.comparison.rounds import order
@@ -34,7 +34,7 @@ from tfscale.trainer.scale.scaling_plan import (
     trials_of,
     write_plan,
 )
-from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table
+from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table, unplanned
 from tfscale.trainer.scale.sizes_chart import sizes_chart
 
 _BUDGET = 1800.0
@@ -57,6 +57,8 @@ def scale(verb: str, flags: argparse.Namespace, run_words: Sequence[str], comman
     if plan is None:
         plan = read_plan(folder)
     else:
+        if not verb:
+            _check_links(plan)
         write_plan(plan, folder)
     if verb == "plan":
         print("\n".join(_planned(plan, folder)))
@@ -74,6 +76,11 @@ def request(
     """Return the plan of a command line, None for a verb that reads one. Raises UsageError."""
     check_verb(verb, flags, run_words, command)
     return plan_of(flags, run_words, command, read) if verb in ("", "plan") else None
+
+
+def _check_links(plan: ScalingPlan) -> None:
+    if plan.link:
+        check_links(parse_link(plan.link))
 
 
 def _planned(plan: ScalingPlan, folder: Path) -> Iterator[str]:
@@ -102,8 +109,7 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     """Make the runs that are not there yet, and return the exit status."""
     interrupt_on_signals()
     check_files(plan)
-    if plan.link:
-        check_links(parse_link(plan.link))
+    _check_links(plan)
     budget = flags.budget or _BUDGET
     # A program of tfscale-train ends by itself after its steps.
     steps = plan.steps if plan.program is None else None
@@ -118,6 +124,9 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
         print(told, file=sys.stderr, flush=True)
         try:
             dead = _make_runs(plan, kept, limits, read)
+        except _OtherKind as found:
+            print(f"tfscale-train: {found}", file=sys.stderr)
+            return ExitStatus.USAGE
         except OutOfTime:
             print("the time was over before all runs were made: the same command goes on from here", file=sys.stderr)
             return ExitStatus.NOT_YET
@@ -128,8 +137,15 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     return ExitStatus.NOTHING if dead else ExitStatus.WELL
 
 
+class _OtherKind(Exception):
+    """The runs scale in another way than was planned, as further ones would."""
+
+
 def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, read: Read) -> set[int]:
-    """Make the runs in turns, and return the sizes that failed. Raises OutOfTime, OSError and TfscaleError."""
+    """Make the runs in turns, and return the sizes that failed.
+
+    Raises _OtherKind, OutOfTime, OSError and TfscaleError.
+    """
     trials, sizes, dead = trials_of(plan, read), list(kept), set[int]()
     for number in range(plan.runs):
         for place in order(len(sizes), number):
@@ -137,6 +153,7 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
             is_there = any(run.round == number and not run.reason for run in kept[size].runs)
             if is_there or size in dead:
                 continue
+            _check_kind(plan, kept)
             limits.check_room(max((run.wall for each in kept.values() for run in each.runs), default=0.0))
             run = run_trial(trials[size], number, limits)
             kept[size].add(run)
@@ -144,7 +161,14 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
             print(told, file=sys.stderr, flush=True)
             if run.reason:
                 dead.add(size)
+    _check_kind(plan, kept)
     return dead
+
+
+def _check_kind(plan: ScalingPlan, kept: Mapping[int, KeptRuns]) -> None:
+    """Check that the runs scale as planned, as far as is known. Raises _OtherKind."""
+    for said in unplanned(MeasuredSizes(plan, {size: each.runs for size, each in kept.items()})):
+        raise _OtherKind(said)
 
 
 def _report(plan: ScalingPlan, folder: Path, flags: argparse.Namespace) -> int:

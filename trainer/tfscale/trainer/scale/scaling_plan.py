@@ -188,11 +188,17 @@ def cores_of(tasks: int, each: int) -> list[list[int]]:
 
 
 def write_plan(plan: ScalingPlan, folder: Path) -> None:
-    """Write the plan into a folder. Raises UsageError where another one is there already, TfscaleError if it cannot."""
+    """Write the plan into a folder, also over one of fewer sizes or runs, whose runs then count.
+
+    Raises UsageError where another one is there already, TfscaleError if it cannot be written.
+    """
     if (folder / FILE).exists():
-        if read_plan(folder) != plan:
+        kept = read_plan(folder)
+        is_part = set(kept.sizes) <= set(plan.sizes) and kept.runs <= plan.runs
+        if not is_part or dataclasses.replace(kept, sizes=plan.sizes, runs=plan.runs) != plan:
             raise UsageError(f"{folder}: holds another plan; remove that folder, or name another one with --folder")
-        return
+        if kept == plan:
+            return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / FILE, json.dumps(dataclasses.asdict(plan), indent=1) + "\n")

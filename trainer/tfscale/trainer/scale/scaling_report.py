@@ -114,21 +114,36 @@ def sentences(sizes: MeasuredSizes) -> Iterator[str]:
         yield f"{plural(size.number, plan.noun)}: {size.reason}"
     if sizes.missing:
         yield f"not all runs are made yet of: {', '.join(str(size.number) for size in sizes.missing)}"
+    unlike = list(unplanned(sizes))
+    yield from unlike
+    if unlike:
+        return
     if len(sizes.measured) < 2:
         yield "two sizes at least are needed to say anything"
         return
-    if sizes.is_apart:
-        yield "no strategy joins these workers: each trains for itself, unless the script exchanges something by itself"
-        if plan.program is None:
-            yield f"give the script a MultiWorkerMirroredStrategy; or, where it trains by fit, try one: {_joined(plan)}"
-        return
-    yield from _kind(sizes)
+    if not plan.workers and not (sizes.measured[0].examples and sizes.measured[-1].examples):
+        yield f"the runs do not tell their examples: that this is {plan.kind} scaling is not checked"
     if sizes.says_nothing:
         yield f"{NOTHING_SAID} ({_why_shared(sizes)})"
     elif plan.workers:
         yield from _placement(sizes)
-    elif not sizes.other_kind:
+    else:
         yield from _scaling(sizes)
+
+
+def unplanned(sizes: MeasuredSizes) -> Iterator[str]:
+    """Yield what tells that the runs do not scale as planned, as further runs would not; nothing where they do."""
+    plan = sizes.plan
+    if sizes.is_apart:
+        yield "no strategy joins these workers: each trains for itself, unless the script exchanges something by itself"
+        if plan.program is None:
+            yield f"give the script a MultiWorkerMirroredStrategy; or, where it trains by fit, try one: {_joined(plan)}"
+    elif sizes.other_kind:
+        first, last = sizes.measured[0], sizes.measured[-1]
+        yield (
+            f"asked for {plan.kind} scaling, but this is {sizes.other_kind}: a step has {first.examples:,} "
+            f"examples with {first.workers} and {last.examples:,} with {last.workers}"
+        )
 
 
 def _joined(plan: ScalingPlan) -> str:
@@ -145,19 +160,6 @@ def where(plan: ScalingPlan) -> str:
         return place
     who = f"; {plan.workers} workers in all, each host" if plan.workers else ", each"
     return f"{place}{who} in a network namespace that sends {parse_link(plan.link)}"
-
-
-def _kind(sizes: MeasuredSizes) -> Iterator[str]:
-    if sizes.plan.workers:
-        return
-    first, last = sizes.measured[0], sizes.measured[-1]
-    if sizes.other_kind:
-        yield (
-            f"asked for {sizes.plan.kind} scaling, but this is {sizes.other_kind}: a step has {first.examples:,} "
-            f"examples with {first.workers} and {last.examples:,} with {last.workers}"
-        )
-    elif not (first.examples and last.examples):
-        yield f"the runs do not tell their examples: that this is {sizes.plan.kind} scaling is not checked"
 
 
 def _why_shared(sizes: MeasuredSizes) -> str:
