@@ -28,7 +28,7 @@ def list_runs(words: Sequence[str], flags: Mapping[str, Any], environment: Mappi
     except ValueError as error:
         raise UsageError(f"{path}: is damaged ({error}); remove it to begin anew") from None
     if not found:
-        print(f"{path}: no run is known yet: a console has to watch one for a minute", file=sys.stderr)
+        print(f"{path}: no run is known yet: a console has to watch one for two minutes", file=sys.stderr)
         return ExitStatus.NOT_YET
     chosen = [known for known in found if all(word in known.name for word in words)]
     if not chosen:
