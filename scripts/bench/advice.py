@@ -5,7 +5,7 @@
 
 Every task is on a network namespace of its own, whose link is shaped. RUNS collects each run as a line of JSON, and the
 same command goes on from there. --record runs nothing: it prints the table and writes the record that the console
-tells (console/tfscale/console/advice/advice_record.json).
+tells (console/tfscale/console/advice/advice_record.json), where cases of which RUNS has no pair stay as they are.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ BIN = Path(sys.executable).parent
 RECORD = Path(__file__).parents[2] / "console/tfscale/console/advice/advice_record.json"
 PROGRAMS = ("mlp", "digits")
 MBIT = 1e6
-_LOOPS = {"mlp": ("--pause", "1"), "digits": ("--pause", "0.6")}
-"""Flags of `advice_program.py` in the place of each program."""
+_LOOPS = {"mlp": ("--pause", "1", "--in-turn"), "digits": ("--pause", "2.2")}
+"""Flags of `advice_program.py` in the place of each program: batches that wait for each step, and batches that take
+longer than a step."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Place:
     flags: tuple[str, ...] = ()
     tasks: dict[str, int] = field(default_factory=lambda: {"worker": 2})
     rate: float = 2.5 * MBIT
-    """Bits a second that each host may send."""
+    """Bits a second that each host may send, and receive."""
     steps: int = 26
     strategy: str = "multi-worker"
     is_fed: bool = False
@@ -66,7 +67,13 @@ LINK = Place()
 INPUT = replace(LINK, is_fed=True, rate=5 * MBIT)
 COMPUTE = replace(LINK, rate=5 * MBIT, slow=("worker:0=1000ms", "worker:1=1000ms"))
 STRAGGLER = replace(LINK, rate=10 * MBIT, slow=("worker:1=500ms",), steps=60)
-SERVER = Place(tasks={"chief": 1, "worker": 2, "ps": 1}, strategy="parameter-server", steps=60, rate=5 * MBIT)
+SERVER = Place(
+    flags=("--loop", "custom"),
+    tasks={"chief": 1, "worker": 4, "ps": 1},
+    strategy="parameter-server",
+    steps=64,
+    rate=10 * MBIT,
+)
 BASES = {"link": LINK, "input": INPUT, "compute": COMPUTE, "straggler": STRAGGLER, "server": SERVER}
 REMEDIES = {
     "wire": ("link", "half the bytes", replace(LINK, flags=("--with", "wire=bfloat16"))),
@@ -93,7 +100,7 @@ REMEDIES = {
     "servers x2": (
         "server",
         "each server moves half",
-        replace(SERVER, tasks={"chief": 1, "worker": 2, "ps": 2}),
+        replace(SERVER, tasks=SERVER.tasks | {"ps": 2}),
     ),
 }
 """Base, model of the prediction, and place by remedy."""
@@ -105,7 +112,7 @@ def run(program: str, place: Place, *, is_base: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="advice-") as name, net_hosts.hosts(len(tasks)):
         folder = Path(name)
         for host in range(len(tasks)):
-            net_hosts.slow(host, place.rate)
+            net_hosts.narrow(host, place.rate)
         addresses: dict[str, list[str]] = {}
         for host, (role, _) in enumerate(tasks):
             addresses.setdefault(role, []).append(f"{net_hosts.address(host)}:2222")
@@ -134,7 +141,10 @@ def run(program: str, place: Place, *, is_base: bool) -> dict[str, Any]:
 
 
 def times_of_example(folder: Path) -> dict[str, float | None]:
-    """Return the seconds of an example, of a step where no examples are known, by a run's quick and median step."""
+    """Return the seconds of an example, of a step where no examples are known, by a run's quick and median step.
+
+    Of parameter servers both are the mean.
+    """
     ends: dict[str, list[float]] = {}
     status: dict[str, Any] = {}
     for path in folder.glob("*.jsonl"):
@@ -142,36 +152,36 @@ def times_of_example(folder: Path) -> dict[str, float | None]:
             status = frame.get("probe") or status
             for batch in frame.get("steps", ()):
                 ends.setdefault(batch["subject"], []).extend(batch["end"])
+    examples = status.get("examples_per_step") or 1
+    if "ParameterServer" in (status.get("strategy") or ""):
+        # Workers do not wait for each other: it is the pace of all of them together.
+        every = settled(sorted(end for found in ends.values() for end in found))
+        pace = (every[-1] - every[0]) / (len(every) - 1) / examples if len(every) >= FEWEST_STEPS else None
+        return {"quick": pace, "median": pace}
     times = {
         task: settled(step_times(found, [])).tolist() for task, found in ends.items() if len(found) >= FEWEST_STEPS
     }
     if not times:
         return {"quick": None, "median": None}
-    is_joined = "ParameterServer" not in (status.get("strategy") or "")
-    told = {}
-    for name, summary in (("quick", quick_step), ("median", median)):
-        steps = {task: summary(each) for task, each in times.items()}
-        step = steps[min(steps)] if is_joined else 1 / sum(1 / each for each in steps.values())
-        told[name] = step / (status.get("examples_per_step") or 1)
-    return told
+    steps = times[min(times)]
+    return {"quick": quick_step(steps) / examples, "median": median(steps) / examples}
 
 
-def turns(only: Sequence[str], programs: Sequence[str]) -> Iterator[tuple[str, str, Place, bool]]:
-    """Yield program, setting and place of each run of a round: each remedy beside its base."""
+def turns(only: Sequence[str], programs: Sequence[str], number: int) -> Iterator[tuple[str, str, Place, bool]]:
+    """Yield program, setting and place of each run of a round: each remedy beside its base, every other round back."""
     chosen = {name: row for name, row in REMEDIES.items() if not only or name in only}
     for program in programs:
         for base, place in BASES.items():
-            remedies = [(name, row[2]) for name, row in chosen.items() if row[0] == base]
-            if remedies:
-                yield program, base, place, True
-            yield from ((program, name, found, False) for name, found in remedies)
+            remedies = [(program, name, row[2], False) for name, row in chosen.items() if row[0] == base]
+            settings = [(program, base, place, True), *remedies] if remedies else []
+            yield from settings[:: -1 if number % 2 else 1]
 
 
 def collect(path: Path, rounds: int, only: Sequence[str], programs: Sequence[str]) -> None:
     """Make the runs of all rounds that the file does not have."""
     done = {(each["round"], each["program"], each["setting"]) for each in lines_of(path)}
     for number in range(rounds):
-        for program, setting, place, is_base in turns(only, programs):
+        for program, setting, place, is_base in turns(only, programs, number):
             if (number, program, setting) in done:
                 continue
             began = time.monotonic()
@@ -205,6 +215,7 @@ def cases(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             gains = [row["throughput_factor"] for each in told for row in each if row["assumes"] == model]
             if not rounds or not gains:
                 continue
+            pairs = [own[key, number] for number in rounds for key in (base, name)]
             judged = judge_pairs(*([own[key, number]["quick"] for number in rounds] for key in (base, name)))
             yield {
                 "remedy": name,
@@ -215,12 +226,16 @@ def cases(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 "low": round(1 / (1 + judged.high), 3) if judged.low > -1 else None,
                 "high": round(1 / (1 + judged.low), 3) if judged.low > -1 else None,
                 "rounds": len(rounds),
+                "when": time.strftime("%Y-%m-%d", time.gmtime(max(each["at"] for each in pairs))),
+                "load": [round(extreme(each["load"] for each in pairs)) for extreme in (min, max)],
             }
 
 
 def record(runs: Sequence[dict[str, Any]]) -> None:
-    """Print the table, and write the record."""
-    found = list(cases(runs))
+    """Write the record, in which cases without runs stay as they are, and print its table."""
+    known = [*json.loads(RECORD.read_text())["cases"], *cases(runs)]
+    newest = {(each["remedy"], each["program"]): each for each in known}
+    found = [newest[each] for each in ((name, program) for program in PROGRAMS for name in REMEDIES) if each in newest]
     print("| remedy | program | predicted | measured | 95 % interval | error |\n| --- | --- | --- | --- | --- | --- |")
     for each in found:
         interval = f"{each['low'] - 1:+.0%} to {each['high'] - 1:+.0%}" if each["low"] else "not known, one pair"
@@ -230,10 +245,8 @@ def record(runs: Sequence[dict[str, Any]]) -> None:
     errors = [abs(each["predicted"] / each["measured"] - 1) for each in found]
     wrong = [each for each in found if (each["predicted"] - 1) * (each["measured"] - 1) < 0]
     print(f"\nmedian error {median(errors):.1%} of {len(found)} cases, wrong sign: {len(wrong)}")
-    when = time.strftime("%Y-%m-%d", time.gmtime(max(each["at"] for each in runs)))
-    loads = [each["load"] for each in runs]
-    machine = f"{os.cpu_count()} shared cores, {platform.machine()}, load {min(loads):.0f} to {max(loads):.0f}"
-    RECORD.write_text(json.dumps({"when": when, "machine": machine, "cases": found}, indent=1) + "\n")
+    machine = f"{os.cpu_count()} shared cores, {platform.machine()}"
+    RECORD.write_text(json.dumps({"machine": machine, "cases": found}, indent=1) + "\n")
 
 
 def main() -> None:

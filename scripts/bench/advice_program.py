@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.05, help="seconds that a batch takes to come")
     parser.add_argument("--maps", type=int, default=1, help="batches that come at the same time")
     parser.add_argument("--prefetch", type=int, default=0, help="batches made ahead")
+    parser.add_argument("--in-turn", action="store_true", help="tf.data makes no batch beside a step unasked")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--json", type=Path, required=True)
     flags = parser.parse_args()
@@ -38,7 +39,9 @@ def main() -> None:
 
     def dataset(_: object) -> tf.data.Dataset:
         batches = tf.data.Dataset.counter().map(batch, num_parallel_calls=flags.maps if flags.maps > 1 else None)
-        return batches.prefetch(flags.prefetch) if flags.prefetch else batches
+        options = tf.data.Options()
+        options.experimental_optimization.inject_prefetch = not flags.in_turn
+        return (batches.prefetch(flags.prefetch) if flags.prefetch else batches).with_options(options)
 
     with strategy.scope():
         layers = [tf.keras.layers.Dense(256, "relu"), tf.keras.layers.Dense(10)]

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from shaped_run import Setting, ShapedRun
-from study_figures import NOTE, interval, milliseconds
+from study_figures import NOTE, interval, interval_row, milliseconds
 from tfscale.core.comparison.published_speedups import contention
 from tfscale.core.comparison.ring_volume import volume
-from tfscale.core.plots.chart import Axis, Chart, Interval, IntervalChart
+from tfscale.core.plots.chart import Axis, Chart, IntervalChart
 
 SPEED = 200e6
 MODELS = {"mlp": "small dense", "dense": "large dense", "sparse": "sparse"}
@@ -62,14 +62,9 @@ def chart(runs: Mapping[str, Sequence[ShapedRun]]) -> Chart:
     for model, words in MODELS.items():
         for workers in WORKERS[1:]:
             alone, these = runs[name_of(model, 1)], runs[name_of(model, workers)]
-            found.append(_chart_row(f"{words}, {workers} workers", _measured(alone, these, workers)))
-            found.append(_chart_row("  cores of their own", _with_own_cores(alone, these, workers)))
+            found.append(interval_row(f"{words}, {workers} workers", _measured(alone, these, workers)))
+            found.append(interval_row("  cores of their own", _with_own_cores(alone, these, workers)))
     return IntervalChart("Contention under a ring on 200 Mbit/s", Axis("Amdahl's contention"), found, 1, notes=[NOTE])
-
-
-def _chart_row(name: str, values: Sequence[float]) -> Interval:
-    middle, low, high = values
-    return Interval(name, middle, *((low, high) if high < math.inf else (None, None)))
 
 
 def _measured(alone: Sequence[ShapedRun], these: Sequence[ShapedRun], workers: int) -> list[float]:

@@ -27,10 +27,15 @@ def interval_words(ratios: Sequence[float]) -> str:
     return f"{middle:+.1%}" + (f" ({low:+.1%} to {high:+.1%})" if high < math.inf else " (one run)")
 
 
-def chart_row(name: str, ratios: Sequence[float], words: str = "") -> Interval:
+def chart_row(name: str, ratios: Sequence[float]) -> Interval:
     """Return the row of a chart for ratios, as percents above 1."""
-    middle, low, high = (100 * (each - 1) for each in interval(ratios))
-    return Interval(name, middle, *((low, high) if high < math.inf else (None, None)), words)
+    return interval_row(name, [100 * (each - 1) for each in interval(ratios)])
+
+
+def interval_row(name: str, values: Sequence[float]) -> Interval:
+    """Return the row of a chart for a middle and the ends of its interval, which are not known of one run."""
+    middle, low, high = values
+    return Interval(name, middle, *((low, high) if high < math.inf else (None, None)))
 
 
 def ratio_chart(title: str, axis: str, rows: Sequence[Interval], margin: float = 0.0) -> IntervalChart:

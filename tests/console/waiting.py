@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.app import App
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds to wait on a machine that has other work as well."""
 TWO_FRAMES = 0.035
 """Seconds of two frames: Textual draws changes 60 times a second."""

@@ -1,6 +1,6 @@
 """Hosts on one machine: network namespaces joined by a bridge, whose links can be made slow, lossy or cut.
 
-Other processes may do the same at the same time: all names hold this process's id, and no bridge reaches another.
+Other processes may do the same at the same time: no bridge reaches another. A process has one such set of hosts.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-_NAME = f"tfs{os.getpid()}"
-_UNLIMITED = ["tc", "qdisc", "del", "dev"]
+from tfscale.trainer.launch.shaped_links import LinkedHost, joined_hosts
+
+_BRIDGE = -1
+"""Place of the bridge among what was made; each host is at its number."""
 _NETWORK = 0x40000000
 """CLONE_NEWNET of <sched.h>."""
-_OWNED = re.compile(r"^tfs(\d+)(?:b|[hv]\d+)$")
+_made: list[LinkedHost] = []
+"""Hosts of this process and, at last, their bridge."""
 
 
 def missing() -> str:
@@ -36,13 +38,13 @@ def address(host: int) -> str:
 
 @contextlib.contextmanager
 def hosts(count: int = 2) -> Iterator[None]:
-    """Make `count` hosts, and remove them in the end, with what killed processes have left."""
-    _remove()
-    try:
-        _make(count)
+    """Make `count` hosts, and end them."""
+    with joined_hosts(count) as (bridge, joined):
+        _made[:] = [*joined, bridge]
+        for host in range(count):
+            _nft(host, "add table inet tfscale")
+            _nft(host, "add chain inet tfscale input { type filter hook input priority 0 ; }")
         yield
-    finally:
-        _remove()
 
 
 def inside(host: int) -> list[str]:
@@ -50,13 +52,13 @@ def inside(host: int) -> list[str]:
 
     `ip netns exec` would cover /sys by one without control groups.
     """
-    return ["nsenter", f"--net=/run/netns/{_namespace(host)}"]
+    return _made[host].enter
 
 
 @contextlib.contextmanager
 def entered(host: int) -> Iterator[None]:
     """Let this thread, and what it starts within the block, threads and processes, run on a host."""
-    with Path("/proc/thread-self/ns/net").open() as own, Path(f"/run/netns/{_namespace(host)}").open() as other:
+    with Path("/proc/thread-self/ns/net").open() as own, _space(host).open() as other:
         _enter(other.fileno())
         try:
             yield
@@ -72,24 +74,25 @@ def _enter(namespace: int) -> None:
 
 def processes(host: int) -> list[int]:
     """Return the ids of the processes that run on a host."""
-    space = Path(f"/run/netns/{_namespace(host)}").stat().st_ino
+    space = _space(host).stat().st_ino
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (process / "ns" / "net").stat().st_ino == space:
+            is_holder = int(process.name) == _made[host].pid
+            if (process / "ns" / "net").stat().st_ino == space and not is_holder:
                 found.append(int(process.name))
     return found
 
 
 def slow(host: int, rate: float) -> None:
     """Let a host send no more than `rate` bits a second; what others send to it stays as fast as it was."""
-    _run(*inside(host), *_limited("eth0", rate))
+    _limit(host, "eth0", rate)
 
 
 def narrow(host: int, rate: float) -> None:
     """Let a host send no more than `rate` bits a second, and receive no more, as over a link of this speed."""
     slow(host, rate)
-    _run(*_limited(_port(host), rate))
+    _limit(_BRIDGE, f"port{host}", rate)
 
 
 def lossy(host: int, share: float) -> None:
@@ -108,70 +111,29 @@ def cut(host: int, other: int | None = None) -> None:
 
 def free(host: int) -> None:
     """End all that was done to a host's link. A cut between two hosts ends when both are free."""
-    for device in ([*inside(host), *_UNLIMITED, "eth0"], [*_UNLIMITED, _port(host)]):
-        subprocess.run([*device, "root"], check=False, stderr=subprocess.DEVNULL)
+    for place, device in ((host, "eth0"), (_BRIDGE, f"port{host}")):
+        unlimit = [*inside(place), "tc", "qdisc", "del", "dev", device, "root"]
+        subprocess.run(unlimit, check=False, stderr=subprocess.DEVNULL)
     _nft(host, "flush chain inet tfscale input")
     _bridge_port(host, forwards=True)
 
 
-def _namespace(host: int) -> str:
-    return f"{_NAME}h{host}"
+def _space(host: int) -> Path:
+    return Path(f"/proc/{_made[host].pid}/ns/net")
 
 
-def _port(host: int) -> str:
-    return f"{_NAME}v{host}"
-
-
-def _limited(device: str, rate: float) -> list[str]:
+def _limit(place: int, device: str, rate: float) -> None:
     limits = ["rate", f"{rate:.0f}bit", "burst", "64kb", "latency", "400ms"]
-    return ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *limits]
+    _run(*inside(place), "tc", "qdisc", "replace", "dev", device, "root", "tbf", *limits)
 
 
 def _bridge_port(host: int, forwards: bool) -> None:
     # State 3 of the spanning tree forwards, and 0 drops all without taking the carrier from the host.
-    _run(*f"bridge link set dev {_port(host)} state {3 if forwards else 0}".split())
+    _run(*inside(_BRIDGE), *f"bridge link set dev port{host} state {3 if forwards else 0}".split())
 
 
 def _nft(host: int, rule: str) -> None:
     _run(*inside(host), "nft", *rule.split())
-
-
-def _make(count: int) -> None:
-    bridge = f"{_NAME}b"
-    commands = [f"ip link add {bridge} type bridge", f"ip link set {bridge} up"]
-    for host in range(count):
-        space, port = _namespace(host), _port(host)
-        commands += [
-            f"ip netns add {space}",
-            f"ip link add {port} type veth peer name eth0 netns {space}",
-            f"ip link set {port} master {bridge} up",
-            f"ip -n {space} addr add {address(host)}/24 dev eth0",
-            f"ip -n {space} link set eth0 up",
-            f"ip -n {space} link set lo up",
-        ]
-    for command in commands:
-        _run(*command.split())
-    for host in range(count):
-        _nft(host, "add table inet tfscale")
-        _nft(host, "add chain inet tfscale input { type filter hook input priority 0 ; }")
-
-
-def _remove() -> None:
-    # The links first: with a namespace they would go, too, but some time later.
-    links = [f"ip link del {name}" for name in _left(Path("/sys/class/net"))]
-    namespaces = [f"ip netns del {name}" for name in _left(Path("/run/netns"))]
-    for command in (*links, *namespaces):
-        subprocess.run(command.split(), check=False, stderr=subprocess.DEVNULL)
-
-
-def _left(folder: Path) -> list[str]:
-    """Return the names in a folder that this process has made, or one that does not live any more."""
-    named = [(_OWNED.match(path.name), path.name) for path in folder.glob("tfs*")]
-    return [name for match, name in named if match and _is_over(int(match.group(1)))]
-
-
-def _is_over(process: int) -> bool:
-    return process == os.getpid() or not Path(f"/proc/{process}").exists()
 
 
 def _run(*command: str) -> None:

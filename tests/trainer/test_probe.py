@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,12 @@ class Training:
             time.sleep(max(0.0, self.loop.at - time.time()))
             self._write(self.loop.read(before, self.loop.at))
 
+    def train_and_hear(self, reports: int) -> None:
+        """Train until so many more reports have arrived: one a period, unless the machine has other work."""
+        before = len(self.heard)
+        while len(self.heard) < before + reports:
+            self.train(PERIOD)
+
     @property
     def batches(self) -> list[telemetry_pb2.StepBatch]:
         return [batch for report in self.heard for batch in report.steps]
@@ -112,6 +119,8 @@ class Training:
 
 @pytest.fixture
 def training(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> Iterator[Training]:
+    from tfscale.trainer.probe.probe import _CLOSING_SECONDS
+
     training = Training(ring, write, tmp_path / "s")
     training.train(2 * PERIOD)
     yield training
@@ -119,19 +128,19 @@ def training(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> 
     assert thread is not None
     begun = time.monotonic()
     training.probe._finish()
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < _CLOSING_SECONDS
     assert not thread.is_alive()
 
 
 def test_steps_are_reported_once_a_period(training: Training) -> None:
-    before = len(training.heard)
-    training.train(8 * PERIOD)
+    before, begin = len(training.heard), time.time()
+    training.train_and_hear(8)
     reports = training.heard[before:]
-    assert 6 <= len(reports) <= 10
+    assert len(reports) <= (time.time() - begin) / PERIOD + 2
     newest = training.heard[-1]
     # A step of the last 20 ms may not be settled yet.
     assert newest.collective.left - len(training.sequences) in (0, 1)
-    assert 4 <= len(newest.steps[0].sequence) <= 9
+    assert 4 <= median(len(report.steps[0].sequence) for report in reports) <= 9
     training.end()
 
 
@@ -158,10 +167,10 @@ def test_the_loss_of_a_fit_is_reported_until_it_is_over(training: Training) -> N
         progress.epoch_begun(fit)
         for batch in range(2):
             progress.batch_ended(0, {"loss": 1.0 / (1 + batch)}, None)
-            training.train(2 * PERIOD)
+            training.train_and_hear(2)
         progress.batch_ended(0, {"loss": 0.25}, None)
         progress.ended()
-        training.train(2 * PERIOD)
+        training.train_and_hear(2)
     training.end()
     told = [(each.training.epoch, each.training.loss) for each in training.heard if each.HasField("training")]
     assert told == [(fit, loss) for fit in range(2) for loss in (1.0, 0.5, 0.25)]

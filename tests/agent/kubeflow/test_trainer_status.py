@@ -84,7 +84,7 @@ def test_a_server_that_hangs_delays_the_end_by_seconds_alone(server: StatusServe
     sent(server, lambda: status.look(TRAINING))
     began = time.monotonic()
     status.look(TRAINING)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     status.finish(TRAINING, is_done=True)
     assert time.monotonic() - began < LAST_PATIENCE + 5
     assert len(server.posts) == 2

@@ -157,6 +157,9 @@ async def running(folder: Path) -> AsyncIterator[Cluster]:
     try:
         await asyncio.gather(*map(cluster.start, TASKS))
         await cluster.settle(60)
+        # A shim tells its agent of the start while it still writes it down.
+        while len(cluster.task_pids()) < len(TASKS):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
         yield cluster
     finally:
         await cluster.close()

@@ -33,7 +33,7 @@ def test_an_error_is_the_median_distance_of_a_models_predictions_from_what_was_m
 def test_the_file_has_cases_of_models_that_remedies_have_and_says_when_and_where() -> None:
     models = {case["model"] for case in FILE["cases"]}
     assert models and models <= set(_BY_EFFORT)
-    assert FILE["when"] and "cores" in FILE["machine"]
+    assert "cores" in FILE["machine"] and all(case["when"] and case["load"] for case in FILE["cases"])
     for model in models:
         errors = [abs(each["predicted"] / each["measured"] - 1) for each in FILE["cases"] if each["model"] == model]
         assert record_words(model) == (

@@ -100,6 +100,10 @@ def test_results_of_trainings_are_compared(tmp_path: Path) -> None:
     result(tmp_path / "slow" / "3.json", 80, global_batch=128)
     with pytest.raises(UsageError, match="batch differs: examples a step is 64"):
         run_compare(f"{tmp_path}/base", f"{tmp_path}/slow")
+    for name in ("old", "new"):
+        result(tmp_path / f"{name}.json", 80, files=[f"own.py {name}"])
+    with pytest.raises(UsageError, match=r"program differs: files is own\.py old in \S+ and own\.py new in"):
+        run_compare(f"{tmp_path}/old.json", f"{tmp_path}/new.json")
 
 
 @pytest.mark.parametrize(

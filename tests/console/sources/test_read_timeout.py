@@ -27,8 +27,8 @@ async def test_a_wait_ends_after_its_patience() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 watching.begin(limit)
-                await asyncio.sleep(5.0)
-        assert 0.15 < time.monotonic() - begin < 2.0
+                await asyncio.sleep(60.0)
+        assert 0.15 < time.monotonic() - begin < 30.0
 
 
 async def test_what_was_said_in_time_ends_no_wait() -> None:

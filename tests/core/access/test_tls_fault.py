@@ -107,12 +107,12 @@ async def test_an_agent_that_is_not_there_or_says_nothing_has_no_fault_of_tls(ow
 
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
     server = await asyncio.start_server(silent, nowhere.host, nowhere.port)
     took = asyncio.get_running_loop().time()
     assert await asyncio.to_thread(tls_fault, nowhere, own.tls("agent"), 0.3) == ""
-    assert asyncio.get_running_loop().time() - took < 2
+    assert asyncio.get_running_loop().time() - took < 30
     server.close()
     missing = replace(own.tls("agent"), ca=tmp_path / "none.pem")
     assert "none.pem has no certificate" in await fault(own.tls("agent"), missing)

@@ -113,6 +113,15 @@ def test_what_all_rounds_find_is_said_before() -> None:
         assert 0.86 <= found / 400 <= 0.95, most
 
 
+def test_the_rounds_that_a_change_needs_find_it() -> None:
+    for change in (0.1, -0.1, 0.3):
+        needed = Rounds().needed(0.05, change)
+        assert needed is not None and Rounds(needed).visible(0.05) <= 1 / (1 - abs(change)) - 1
+        assert needed == 3 or Rounds(needed - 1).visible(0.05) > abs(change)
+    assert Rounds().needed(0.05, 0.0) == Rounds().needed(0.05, 0.03)
+    assert Rounds().needed(0.5, 0.02) is None
+
+
 def test_the_looks_share_one_error() -> None:
     for most in range(3, 12):
         assert sum(Rounds(most).looks.values()) == pytest.approx(0.05)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tfscale.core.comparison.program_files import named_code
 from tfscale.trainer.launch.result import read_result
 from training.train_command import left, run_train
 
@@ -24,6 +25,7 @@ def test_two_workers_train_the_model_of_the_page(tmp_path: Path, monkeypatch: py
     assert ended.returncode == 0, ended.stderr
     result = read_result(Path("result.json"))
     assert result.program == "points" and result.accuracy["accuracy"] > 0.85 and left(ended.stderr) == []
+    assert tuple(result.files) == named_code(["points.py"])
 
 
 @pytest.mark.slow

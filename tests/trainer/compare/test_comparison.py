@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import fakes
 import numpy as np
 import pytest
 from tfscale.console.gate.gate import Outcome, gate
@@ -15,11 +19,13 @@ from tfscale.core.comparison.program_files import named_code
 from tfscale.core.comparison.rounds import Rounds
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.plots.terminal_plot import terminal_plot
-from tfscale.trainer.compare import comparison
+from tfscale.core.wire.json_records import frame_to_json
+from tfscale.trainer import cli
+from tfscale.trainer.compare import compare_command, comparison
 from tfscale.trainer.compare.comparison import Comparison
 from tfscale.trainer.compare.intervals_chart import intervals_chart
 from tfscale.trainer.compare.kept_runs import KeptRuns, kept_runs
-from tfscale.trainer.compare.measured_run import MeasuredRun, loss_at
+from tfscale.trainer.compare.measured_run import MeasuredRun, StepFiles, loss_at
 from tfscale.trainer.compare.result_file import machine_facts
 from tfscale.trainer.compare.run_trial import Limits, OutOfTime
 from tfscale.trainer.compare.table import as_csv, as_json, loss_lines, table
@@ -35,7 +41,8 @@ class Runner:
 
     def __init__(self, most: float = float("inf")) -> None:
         self.made: list[tuple[int, str]] = []
-        self.most, self.loss_noise, self.fails = most, 0.0, ""
+        self.most, self.noise, self.loss_noise, self.fails = most, 0.01, 0.0, ""
+        self.memory: dict[str, int | None] = {}
         self._generator = np.random.default_rng(0)
 
     def __call__(self, trial: Trial, number: int, _: Limits) -> MeasuredRun:
@@ -44,7 +51,7 @@ class Runner:
         self.made.append((number, trial.name))
         if trial.name == self.fails:
             return MeasuredRun(trial.name, number, reason="exit status 1")
-        step = STEPS[trial.name] * float(np.exp(self._generator.normal(0, 0.01)))
+        step = STEPS[trial.name] * float(np.exp(self._generator.normal(0, self.noise)))
         loss = [(100, 0.5), (200, 0.8 if trial.name == "wrong" else 0.4 + self.loss_noise * len(self.made))]
         return MeasuredRun(
             trial.name,
@@ -56,6 +63,8 @@ class Runner:
             quick=step,
             examples=32,
             wall=1.0,
+            memory=728_000_000,
+            device_memory=self.memory.get(trial.name),
             losses=loss,
             moments=(1.0, 2.0),
         )
@@ -104,13 +113,30 @@ def test_a_loss_that_differs_as_runs_of_one_setting_do_is_not_marked(monkeypatch
 
 
 @pytest.mark.usefixtures("state")
-def test_a_comparison_goes_on_with_whole_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = compared(Runner(most=7), monkeypatch)
-    judged = [row.judgement for row in cut.rows()[1:]]
-    assert cut.is_cut and {each.verdict for each in judged if each} == {"undecided"}
+def test_a_comparison_whose_time_is_below_a_round_goes_on_with_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [(place, list(STEPS)[:: -1 if place % 2 else 1]) for place in range(3)]
+    for made in range(0, 14, 2):
+        runner = Runner(most=2)
+        cut = compared(runner, monkeypatch)
+        assert cut.is_cut and runner.made == [(place, name) for place, names in places for name in names][made:][:2]
+        assert ("undecided after 1 run: nothing is known about the next" in table(cut, None)) == (made < 8)
+    assert not compared(Runner(), monkeypatch).is_cut
+
+
+@pytest.mark.usefixtures("state")
+def test_an_undecided_setting_says_what_would_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STEPS, "same", 0.0102)
     runner = Runner()
-    compared(runner, monkeypatch)
-    assert runner.made[:5] == [(1, name) for name in reversed(STEPS)]
+    runner.noise = 0.04
+    monkeypatch.setattr(comparison, "run_trial", runner)
+    with kept_runs(["here"], []) as kept:
+        found = Comparison(TRIALS[:2], Rounds(3), kept)
+        found.run(LIMITS, lambda _: None)
+    (line,) = [line for line in table(found, None).splitlines() if line.startswith("same: ")]
+    needed = re.search(r"--rounds (\d+) \(about (\d+) s\) or a quieter machine would decide on ", line)
+    assert needed and int(needed[1]) > 6 and int(needed[2]) == 2 * int(needed[1]), line
+    monkeypatch.setattr(Rounds, "needed", lambda *_: None)
+    assert "longer runs (--steps) or a quieter machine would decide" in table(found, None)
 
 
 @pytest.mark.usefixtures("state")
@@ -214,6 +240,44 @@ def test_the_cheapest_to_a_loss_is_named_with_its_money(monkeypatch: pytest.Monk
     cost = "2.0 s with start and compilation, 0.00056 device-h, 2.00 EUR"
     assert told == [f"to the loss 0.4: first base, {cost}; means of runs"]
     assert loss_lines(found, 0.1, None) == ["to the loss 0.1: no setting came so far in all its runs"]
+
+
+def test_the_price_is_that_of_the_cluster_file_unless_one_is_given(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a=1", "a=2"):
+        monkeypatch.setitem(STEPS, name, 0.010)
+    monkeypatch.chdir(state)
+    monkeypatch.setattr(comparison, "run_trial", Runner())
+    monkeypatch.setattr(compare_command, "interrupt_on_signals", lambda: None)
+    Path("train.py").touch()
+    words = ["--set", "a=1,2", "--rounds", "3", "--loss", "0.4", "--json", "out.json"]
+    script = ["--", "python", "train.py", "{a}"]
+    for cost, flags, told in (("1800", [], "1.00 EUR"), ("1800", ["--cost-per-hour", "3600USD"], "2.00 USD")):
+        Path("cluster.toml").write_text(f'cluster = "alone"\n[cost]\nper_gpu_hour = {cost}\ncurrency = "EUR"\n')
+        cli.main(["compare", *words, *flags, *script])
+        assert f"0.00056 device-h, {told}" in capsys.readouterr().out
+        assert json.loads(Path("out.json").read_text())["cost"]["currency"] == told[-3:]
+    Path("cluster.toml").write_text('cluster = "alone"\n[cost]\nper_gpu_hour = "much"\n')
+    assert cli.main(["compare", *words, *script]) == 2
+    assert "[cost] per_gpu_hour: 'much' is not a price" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("state")
+def test_memory_is_that_of_the_device_where_tensorflow_counts_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for pid, peaks in {1: (2_000_000_000, 31_300_000_000), 2: (1_000_000_000,), 3: ()}.items():
+        frame = fakes.frame(fakes.worker(0))
+        assert frame.probe is not None
+        told = replace(frame, probe=replace(frame.probe, memory_peaks=peaks))
+        (tmp_path / f"{pid}.jsonl").write_text(json.dumps(frame_to_json("worker:0", told)) + "\n")
+    files = StepFiles(tmp_path)
+    files.follow()
+    runner = Runner()
+    runner.memory = {"base": files.device_memory}
+    lines = table(compared(runner, monkeypatch, TRIALS[:2]), None).splitlines()
+    assert "31.3 GB GPU" in lines[1] and "728 MB RSS" in lines[2]
 
 
 @pytest.mark.usefixtures("state")

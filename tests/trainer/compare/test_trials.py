@@ -28,6 +28,11 @@ def test_all_values_are_combined_and_the_first_is_the_base() -> None:
     assert found[1].command == ["python", "-a1", "yz"]
 
 
+def test_other_braces_and_those_of_values_stay() -> None:
+    found = trials("a=1,{b}", "b=x,y", command=("python", '{"a":1,"b":{b}}', 'f"{a}{c}"'))
+    assert found[3].command == ["python", '{"a":1,"b":y}', 'f"{b}{c}"']
+
+
 def test_thousands_and_values_with_commas() -> None:
     assert parse_axes(["n=1k,2.5k,1M,10ms"])[0].values == ("1000", "2500", "1000000", "10ms")
     assert parse_axes(["with=none;mixed=bfloat16,wire=bfloat16"])[0].values == ("none", "mixed=bfloat16,wire=bfloat16")

@@ -36,6 +36,7 @@ RESULT = Result(
     reduction="ring",
     reduction_ops={"CollectiveReduceV2 on CPU": 2},
     saved=["model.keras", "served"],
+    files=["digits.py 0123456789ab"],
 )
 
 

@@ -28,12 +28,12 @@ def test_links_as_they_are_written() -> None:
 @needs_root
 def test_a_host_sends_no_more_than_its_link_carries_and_reaches_the_others_alone() -> None:
     serve = (
-        "import socket; s = socket.create_server(('10.77.0.2', 5000)); c = s.accept()[0]; n = 0\n"
+        "import socket; s = socket.create_server(('10.77.0.1', 5000)); c = s.accept()[0]; n = 0\n"
         f"while n < {MEGABYTE}: n += len(c.recv(65536))"
     )
-    send = f"import socket; socket.create_connection(('10.77.0.2', 5000)).sendall(bytes({MEGABYTE}))"
+    send = f"import socket; socket.create_connection(('10.77.0.1', 5000)).sendall(bytes({MEGABYTE}))"
     with linked_hosts(2, Link(10e6)) as (one, two):
-        assert one.address == "10.77.0.2"
+        assert one.address == "10.77.0.1"
         server = subprocess.Popen([*one.enter, sys.executable, "-c", serve])
         while not listens(server.pid, 5000):
             assert server.poll() is None

@@ -106,7 +106,7 @@ def test_where_no_thread_starts_an_agent_that_is_silent_or_gone_holds_up_no_end(
         server.bind(identity.socket)
         server.listen()
         Reporter(identity, obey).close(timeout=0.2)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
 
 
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:

@@ -41,6 +41,9 @@ def test_only_the_slow_worker_sleeps_and_gradients_stay_as_they_are() -> None:
 
     paused(tf.constant(0))
     for worker, least, most in ((0, 0.0, 0.15), (1, 0.19, 0.6)):
-        begin = time.perf_counter()
-        assert paused(tf.constant(worker)).numpy().tolist() == [1.0, 2.0]
-        assert least <= time.perf_counter() - begin < most
+        taken = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            assert paused(tf.constant(worker)).numpy().tolist() == [1.0, 2.0]
+            taken.append(time.perf_counter() - begin)
+        assert least <= min(taken) < most

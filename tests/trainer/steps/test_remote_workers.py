@@ -35,6 +35,7 @@ def test_without_a_strategy_there_is_nobody() -> None:
 
 
 def test_functions_are_counted_and_timed(workers: Workers) -> None:
+    begin = time.monotonic()
     for _ in range(2):
         with account(workers, 1).executing(counted=True):
             assert functions(workers, 1).since is not None
@@ -43,7 +44,7 @@ def test_functions_are_counted_and_timed(workers: Workers) -> None:
         pass
     told = functions(workers, 1)
     assert (told.worker, told.finished, told.failed, told.since) == ("worker:1", 2, 0, None)
-    assert 0.04 <= told.busy < 0.2
+    assert 0.04 <= told.busy <= time.monotonic() - begin
     assert functions(workers, 0).finished == 0
 
 
@@ -93,8 +94,8 @@ def test_what_was_not_read_is_due_after_a_while_and_settles_when_it_was(workers:
     busy.collected([], 0)
     assert not busy.unread
     begin = time.monotonic()
-    workers.settle(5.0)
-    assert time.monotonic() - begin < 1.0
+    workers.settle(60.0)
+    assert time.monotonic() - begin < 30.0
 
 
 def test_a_worker_has_been_read_only_once_its_records_can_be_drained(workers: Workers) -> None:

@@ -65,6 +65,8 @@ def _of_result(path: Path) -> GatedRun:
 def _facts_of_result(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("program", "strategy", "loop", "techniques", "input", "weights", "replicas"):
         yield name, f"{result[name]}"
+    if files := result.get("files"):
+        yield "files", ", ".join(files)
     yield "examples a step", f"{result['global_batch']}"
     yield "tasks", f"{sum(result['tasks'].values())}"
     yield "TensorFlow", result["tensorflow"]

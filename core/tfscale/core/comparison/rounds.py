@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfscale.core.comparison.judgement import ERROR, MARGIN, MISSED, TRIMMED, Judgement, Verdict, judge_pairs
 from tfscale.core.comparison.student_t import two_sided
@@ -18,6 +18,8 @@ FEWEST = 3
 """Rounds before the first look: with fewer nothing is known about how much runs differ."""
 MOST = 16
 """Rounds by default, where a comparison stays undecided."""
+_SENSIBLE = 100
+"""Rounds beyond which nobody is advised to make more."""
 _EARLY = (FEWEST, 6, 10)
 """Rounds of the looks before the last."""
 _SHARE = 0.15
@@ -50,6 +52,21 @@ class Rounds:
         freedom = count - 2 * (count // TRIMMED) - 1
         deviation = noise * math.sqrt(2 / count / _EFFICIENCY)
         return math.expm1((two_sided(error, freedom) + two_sided(2 * MISSED, freedom)) * deviation)
+
+    def needed(self, noise: float, change: float) -> int | None:
+        """Return the rounds of a new comparison that finds this change with a probability of 1 - MISSED.
+
+        None for more than anybody would wait for.
+
+        Args:
+            noise: standard deviation of the logarithms of one setting's runs.
+            change: as a fraction of the base; one within the margin needs as many rounds as the margin.
+        """
+        seen = max(abs(math.log1p(change)), math.log1p(self.margin))
+        return next((most for most in range(FEWEST, _SENSIBLE + 1) if self._sees(most, noise, seen)), None)
+
+    def _sees(self, most: int, noise: float, seen: float) -> bool:
+        return math.log1p(replace(self, most=most).visible(noise)) <= seen
 
     def judge(self, base: Sequence[float], other: Sequence[float], is_last: bool = False) -> Judgement | None:
         """Judge the rounds so far; None before the first look.

@@ -27,10 +27,16 @@ def test_fewer_workers_by_the_ring() -> None:
 
 
 def test_more_servers_help_as_much_as_their_links_were_the_limit() -> None:
-    assert gain_models.more_servers(0.5, 1, 2) == pytest.approx(1 / 0.75)
-    assert gain_models.more_servers(1.0, 8, 1) == pytest.approx(1)
-    full, half = (gain_models.more_servers(use, 4, 2) for use in (1.0, 0.5))
+    assert gain_models.more_servers([0.5], 1, 2) == pytest.approx(1 / 0.75)
+    assert gain_models.more_servers([1.0], 8, 1) == pytest.approx(1)
+    full, half = (gain_models.more_servers([use], 4, 2) for use in (0.99, 0.5))
     assert 1 < half < full < 2
+
+
+@pytest.mark.parametrize(("use", "measured"), [(0.69, 1.52), (0.54, 1.46)])
+def test_twice_the_servers_never_brought_more_than_at_most(use: float, measured: float) -> None:
+    # Pulls fill one direction of a server's link, pushes the other: by one direction alone it was 1.37 and 1.24.
+    assert measured <= gain_models.more_servers([use, use], 2, 2) <= 2
 
 
 def test_a_remedy_without_a_model_promises_nothing() -> None:

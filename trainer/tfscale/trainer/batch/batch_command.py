@@ -19,7 +19,7 @@ from tfscale.trainer.compare.axes import Axis, Setting
 from tfscale.trainer.compare.kept_runs import KeptRuns, kept_runs
 from tfscale.trainer.compare.measured_run import MeasuredRun
 from tfscale.trainer.compare.result_file import machine_facts, write_file
-from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial
+from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial, time_is_over
 from tfscale.trainer.compare.trials import (
     Read,
     Trial,
@@ -167,6 +167,7 @@ class _Sizes:
 
 def _find(flags: argparse.Namespace, sizes: _Sizes, kept: KeptRuns) -> int:
     interrupt_on_signals()
+    before = len(kept.runs)
     goes_on = f"; goes on after {plural(len(kept.runs), 'run')} of an earlier call" if kept.runs else ""
     most = "" if flags.max is None else f" to {flags.max}"
     print(f"batch from {flags.start}{most}, at most {elapsed(flags.budget)} (--budget){goes_on}", file=sys.stderr)
@@ -184,7 +185,8 @@ def _find(flags: argparse.Namespace, sizes: _Sizes, kept: KeptRuns) -> int:
     print(table(sizes.search, found, flags), flush=True)
     _write(flags, sizes.search, found)
     if found is None:
-        print("the time was over before a size was chosen: the same command goes on from here", file=sys.stderr)
+        longest = max((run.wall for run in kept.runs), default=0.0)
+        print(time_is_over(kept.runs[before:], longest, flags.budget), file=sys.stderr)
         return ExitStatus.NOT_YET
     kept.forget()
     if found.chosen is None:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from tfscale.core.text import data_size, duration, step_time
+from tfscale.core.text import duration, step_time
 from tfscale.trainer.batch.size_search import ENOUGH, HEAD_ROOM, SizeRow, SizeSearch
 from tfscale.trainer.compare.comparison import LOSS_MARGIN
-from tfscale.trainer.compare.measured_run import MeasuredRun, loss_at
+from tfscale.trainer.compare.measured_run import MeasuredRun, loss_at, memory_words
 
 _UNKNOWN = "-"
 
@@ -51,6 +51,7 @@ def _summary(row: SizeRow, run: MeasuredRun | None, best: float, equal: float) -
         "step": run and run.step,
         "quick_step": run and run.quick,
         "memory": max((each.memory for each in row.runs if each.memory), default=None),
+        "device_memory": max((each.device_memory for each in row.runs if each.device_memory), default=None),
         "start": run and run.start,
         "wall": run and run.wall,
         "loss": loss_at(run, equal) if run and run.examples else None,
@@ -78,7 +79,7 @@ def table(search: SizeSearch, found: Found | None, flags: argparse.Namespace) ->
                 _shown(line["examples_per_second"], "{:,.0f}".format),
                 _shown(line["share"], "{:.0%}".format),
                 _shown(line["step"], step_time),
-                _shown(line["memory"], data_size),
+                memory_words(line["memory"], line["device_memory"]) or _UNKNOWN,
                 _shown(line["start"], duration),
                 _shown(line["wall"], duration),
                 _shown(line["loss"], "{:.4f}".format) + " !" * more,

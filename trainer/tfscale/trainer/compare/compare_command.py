@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
 from statistics import fmean
 
+from tfscale.core.cluster.file.cluster_file import load_cluster
+from tfscale.core.cluster.file.find_cluster import cluster_file
+from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.comparison.judgement import Verdict
 from tfscale.core.comparison.program_files import files_of
 from tfscale.core.comparison.rounds import FEWEST, Rounds
@@ -22,7 +26,7 @@ from tfscale.trainer.compare.intervals_chart import intervals_chart
 from tfscale.trainer.compare.kept_runs import KeptRuns, kept_runs
 from tfscale.trainer.compare.measured_run import MeasuredRun
 from tfscale.trainer.compare.result_file import machine_facts, write_file
-from tfscale.trainer.compare.run_trial import Limits
+from tfscale.trainer.compare.run_trial import Limits, time_is_over
 from tfscale.trainer.compare.table import as_csv, as_json, best_lines, loss_lines, summary, table
 from tfscale.trainer.compare.trials import (
     Read,
@@ -50,11 +54,23 @@ def compare(flags: argparse.Namespace, run_words: Sequence[str], command: Sequen
     if flags.cost_per_hour is not None and flags.loss is None:
         raise UsageError("--cost-per-hour: give --loss L, the loss to which the cost is told")
     check_steps(flags.steps)
+    price = _price(flags)
     trials = trials_of(flags, run_words, command, plan)
     identity = [*flags.set, str(flags.steps), str(flags.program), *run_words, "--", *command]
     files = files_of([str(flags.program), *run_words, *command])
     with kept_runs(identity, files) as kept:
-        return _compare(flags, Comparison(trials, Rounds(flags.rounds, flags.margin), kept), kept)
+        return _compare(flags, Comparison(trials, Rounds(flags.rounds, flags.margin), kept), kept, price)
+
+
+def _price(flags: argparse.Namespace) -> GpuPrice | None:
+    """Return the price of a device, for an hour; None where nothing tells it, or nothing asks for it.
+
+    Raises ClusterError.
+    """
+    if flags.loss is None or flags.cost_per_hour is not None:
+        return flags.cost_per_hour  # type: ignore[no-any-return]
+    path = cluster_file(os.environ)
+    return load_cluster(path).gpu_price if path else None
 
 
 def trials_of(flags: argparse.Namespace, run_words: Sequence[str], command: Sequence[str], plan: Read) -> list[Trial]:
@@ -69,8 +85,9 @@ def trials_of(flags: argparse.Namespace, run_words: Sequence[str], command: Sequ
     return program_trials(flags.program, [*run_words, *steps], settings, plan)
 
 
-def _compare(flags: argparse.Namespace, comparison: Comparison, kept: KeptRuns) -> int:
+def _compare(flags: argparse.Namespace, comparison: Comparison, kept: KeptRuns, price: GpuPrice | None) -> int:
     interrupt_on_signals()
+    before = len(kept.runs)
     # A program of tfscale-train ends by itself after its steps.
     steps = flags.steps if flags.program is None else None
     limits = Limits(steps, time.monotonic() + flags.budget, flags.patience)
@@ -87,13 +104,11 @@ def _compare(flags: argparse.Namespace, comparison: Comparison, kept: KeptRuns) 
         return ExitStatus.INTERRUPTED
     print(table(comparison, flags.loss), flush=True)
     if flags.loss is not None:
-        print(*loss_lines(comparison, flags.loss, flags.cost_per_hour), sep="\n", flush=True)
-    _write(flags, comparison)
+        print(*loss_lines(comparison, flags.loss, price), sep="\n", flush=True)
+    _write(flags, comparison, price)
     if comparison.is_cut:
-        print(
-            "the time was over before all was decided: the same command goes on from the last whole round",
-            file=sys.stderr,
-        )
+        longest = max((run.wall for run in kept.runs), default=0.0)
+        print(time_is_over(kept.runs[before:], longest, flags.budget), file=sys.stderr)
     else:
         kept.forget()
     return _status(comparison)
@@ -135,11 +150,11 @@ class _Told:
         return f"best so far{others}: {best}, not judged yet"
 
 
-def _write(flags: argparse.Namespace, comparison: Comparison) -> None:
+def _write(flags: argparse.Namespace, comparison: Comparison, price: GpuPrice | None) -> None:
     equal = {"equal_examples": comparison.equal_examples()}
     facts = {"comparison": [*flags.set], **machine_facts(), **equal}
-    if flags.cost_per_hour is not None:
-        facts["cost"] = flags.cost_per_hour.document()
+    if price is not None:
+        facts["cost"] = price.document()
     write_file(flags.json, as_json(comparison, flags.loss, facts))
     write_file(flags.csv, as_csv(comparison, flags.loss))
     if flags.plot is not None:
@@ -151,7 +166,7 @@ def _write(flags: argparse.Namespace, comparison: Comparison) -> None:
 def _status(comparison: Comparison) -> int:
     rows = comparison.rows()
     judged = [row.judgement for row in rows if row.judgement is not None and not row.reason]
-    if rows[0].reason or not judged:
+    if rows[0].reason or not (judged or comparison.is_cut):
         return ExitStatus.NOTHING
-    undecided = any(each.verdict is Verdict.UNDECIDED for each in judged)
+    undecided = not judged or any(each.verdict is Verdict.UNDECIDED for each in judged)
     return ExitStatus.NOT_YET if undecided else ExitStatus.WELL

@@ -46,7 +46,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--cost-per-hour",
         type=_price,
         metavar="P",
-        help="of a device, such as 2.50EUR: tell the cost to --loss",
+        help="of a device, such as 2.50EUR: tell the cost to --loss; default [cost] of the cluster file",
     )
     parser.add_argument("--json", type=new_file, metavar="FILE", help="write all numbers of all runs there")
     add_plot_flags(parser)

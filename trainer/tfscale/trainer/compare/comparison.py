@@ -63,8 +63,6 @@ class Comparison:
                 taking_part = self._undecided(number)
                 if len(taking_part) < 2 or taking_part[0] is not self.trials[0]:
                     break
-                if not {trial.name for trial in taking_part} <= {run.setting for run in self._in(number)}:
-                    self._kept.drop(number)
                 for place in order(len(taking_part), number):
                     self._run(taking_part[place], number, limits, progress)
         except OutOfTime:
@@ -73,7 +71,7 @@ class Comparison:
 
     def _run(self, trial: Trial, number: int, limits: Limits, progress: Callable[[MeasuredRun], None]) -> None:
         """Make a run unless it is there already. Raises OutOfTime."""
-        is_there = any(run.setting == trial.name for run in self._in(number))
+        is_there = any((run.setting, run.round) == (trial.name, number) for run in self._kept.runs)
         if is_there or self._dead & {trial.name, self.trials[0].name}:
             return
         if not trial.refused:
@@ -81,9 +79,6 @@ class Comparison:
         run = run_trial(trial, number, limits)
         self._kept.add(run)
         progress(run)
-
-    def _in(self, number: int) -> list[MeasuredRun]:
-        return [run for run in self._kept.runs if run.round == number]
 
     def _expected(self, trial: Trial) -> float:
         """Return the longest wall time of a setting's runs, of all runs where it has none."""
@@ -121,10 +116,14 @@ class Comparison:
         share = {number: (runs[number].examples or 1) if knows else 1 for number in steps}
         return {number: step / share[number] for number, step in steps.items() if step}
 
-    def noise(self) -> float | None:
-        """Return the standard deviation of the logarithms of a setting's runs, without what a round shares."""
+    def noise(self, only: Trial | None = None) -> float | None:
+        """Return the standard deviation of the logarithms of a setting's runs, without what a round shares.
+
+        Args:
+            only: setting whose runs count, beside those of the base; None: all.
+        """
         base, spread = self._times(self.trials[0], self.rounds.most, is_quick=False), []
-        for trial in self.trials[1:]:
+        for trial in self.trials[1:] if only is None else [only]:
             other = self._times(trial, self.rounds.most, is_quick=False)
             ratios = [math.log(other[each] / base[each]) for each in base.keys() & other.keys()]
             if len(ratios) > 1:

@@ -43,10 +43,6 @@ class KeptRuns:
                 f"{self.path}: {error.strerror}; make room there, and the same command goes on from the runs before"
             ) from None
 
-    def drop(self, number: int) -> None:
-        """Drop the runs of a round that was not ended: those of another sitting are no pairs with new ones."""
-        self._runs = {key: run for key, run in self._runs.items() if run.round != number}
-
     def forget(self) -> None:
         """Remove the file: the comparison is told, and the same command begins anew."""
         self.path.unlink(missing_ok=True)

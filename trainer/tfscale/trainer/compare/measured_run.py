@@ -74,6 +74,8 @@ class MeasuredRun:
     """Versions, strategy and collective, as far as they are known."""
     memory: int | None = None
     """Most resident bytes of the process that needs most."""
+    device_memory: int | None = None
+    """Most bytes that TensorFlow has held at once on one device; None where it counts none, as on a CPU."""
     wall: float = 0.0
     """From the start of the agents to the end."""
     start: float | None = None
@@ -96,9 +98,17 @@ class MeasuredRun:
     def in_words(self, *, has_memory: bool = False) -> str:
         """Return how long a step and the run took, or the reason why nothing was measured."""
         rate = f"{self.examples_per_second:,.0f} examples/s" if self.examples_per_second else ""
-        memory = data_size(self.memory) if has_memory and self.memory else ""
+        memory = memory_words(self.memory, self.device_memory) if has_memory else ""
         words = [f"{step_time(self.step)} a step", rate, memory, duration(self.wall)]
         return self.reason or ", ".join(filter(None, words))
+
+
+def memory_words(resident: int | None, device: int | None) -> str:
+    """Return TensorFlow's own peak on a device, that of the process where it counts none: `31.3 GB GPU`, `728 MB RSS`.
+
+    Empty where neither is known.
+    """
+    return f"{data_size(device)} GPU" if device else f"{data_size(resident)} RSS" if resident else ""
 
 
 _SOFTWARE = ("tensorflow", "keras", "strategy", "collective", "dtype_policy", "wire_type")
@@ -130,6 +140,12 @@ class StepFiles:
     @property
     def most_steps(self) -> int:
         return max((len(ends) for ends in self.columns("end").values()), default=0)
+
+    @property
+    def device_memory(self) -> int | None:
+        """Most bytes that TensorFlow has held at once on a device of any process; None where it counts none."""
+        told = [frame["probe"] or {} for frames in self._frames.values() for frame in frames]
+        return max((peak for each in told for peak in each.get("memory_peaks") or ()), default=None)
 
     def measured(self, run: MeasuredRun, began: float, logged: Sequence[tuple[int, float]]) -> MeasuredRun:
         """Return the run with its measurement.

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -45,6 +45,20 @@ class Limits:
         """Check that a run of so many seconds ends in time. Raises OutOfTime."""
         if time.monotonic() + seconds > self.deadline:
             raise OutOfTime
+
+
+def time_is_over(new: Sequence[MeasuredRun], longest: float, budget: float) -> str:
+    """Return what a call says whose time was over before its end.
+
+    Args:
+        new: runs that it has made.
+        longest: wall time of the longest run that is known, in seconds.
+        budget: its time, in seconds.
+    """
+    if new:
+        return "the time was over before the end: the same command goes on from here"
+    known = f" than the {elapsed(longest)} of the longest run" if longest else ""
+    return f"no run has ended within --budget {elapsed(budget)}: the same command goes on with more{known}"
 
 
 class OutOfTime(Exception):
@@ -117,6 +131,7 @@ def run_trial(trial: Trial, number: int, limits: Limits, shared: Path | None = N
             load=load if trial.launcher is None else None,
             machine=machine_words() if trial.launcher is None else "",
             memory=watch.memory or None,
+            device_memory=watch.files.device_memory,
             has_own_cores=_own_cores(trial),
         )
         return run if reason else watch.files.measured(run, began, _logged(folder / "result.json"))

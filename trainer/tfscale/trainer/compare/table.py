@@ -14,9 +14,9 @@ from typing import Any
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours
 from tfscale.core.comparison.judgement import Verdict
 from tfscale.core.records.step_batch import PHASES
-from tfscale.core.text import data_size, duration, plural, step_time
+from tfscale.core.text import duration, elapsed, plural, step_time
 from tfscale.trainer.compare.comparison import LOSS_MARGIN, Comparison, Row
-from tfscale.trainer.compare.measured_run import MeasuredRun, seconds_to
+from tfscale.trainer.compare.measured_run import MeasuredRun, memory_words, seconds_to
 
 COST = "device_seconds_per_1000_examples"
 HOURS = "device_hours_to_loss"
@@ -49,6 +49,7 @@ def summary(row: Row, target: float | None) -> dict[str, Any]:
     numbers |= {phase: _mean([run.phases.get(phase) for run in runs]) for phase in PHASES}
     return numbers | {
         "memory": max((run.memory for run in runs if run.memory), default=None),
+        "device_memory": max((run.device_memory for run in runs if run.device_memory), default=None),
         "start": _mean([run.start for run in runs]),
         "wall": _mean([run.wall for run in runs]),
         COST: _cost(runs),
@@ -86,7 +87,7 @@ def table(comparison: Comparison, target: float | None) -> str:
             str(each["rounds"]),
             _number(each["examples_per_second"], ",.0f"),
             *(_time(each[name]) for name in ("step", *shown)),
-            data_size(each["memory"]) if each["memory"] else _UNKNOWN,
+            memory_words(each["memory"], each["device_memory"]) or _UNKNOWN,
             *(_UNKNOWN if each[name] is None else duration(each[name]) for name in ("start", "wall")),
         ]
         if target is not None:
@@ -124,7 +125,7 @@ def remarks(comparison: Comparison, rows: Sequence[Row], found: Sequence[dict[st
         if row.reason:
             lines.append(f"{row.trial.name}: {row.reason}")
         elif row.judgement and row.judgement.verdict is Verdict.UNDECIDED:
-            lines.append(f"{row.trial.name}: {_undecided(row)}")
+            lines.append(f"{row.trial.name}: {_undecided(row, comparison, rows[0])}")
     if rows[0].reason:
         return [*lines, "nothing is compared: the base did not run"]
     if not any(row.judgement for row in rows):
@@ -143,15 +144,27 @@ def remarks(comparison: Comparison, rows: Sequence[Row], found: Sequence[dict[st
     return lines
 
 
-def _undecided(row: Row) -> str:
+def _undecided(row: Row, comparison: Comparison, base: Row) -> str:
+    """Return what an undecided setting could have shown, and what would decide it."""
     judged, runs = row.judgement, len(row.measured)
     assert judged is not None
     if judged.visible == math.inf:
         return f"undecided after {plural(runs, 'run')}: nothing is known about the next"
     told = (
         f"undecided after {plural(runs, 'run')}, which differ too much: a slowdown of {judged.visible:.0%} would have "
-        "been found by 9 of 10 comparisons, a smaller one needs more --rounds or a quieter machine"
+        "been found by 9 of 10 comparisons"
     )
+    needed = comparison.rounds.needed(comparison.noise(row.trial) or 0.0, judged.change)
+    if comparison.is_cut:
+        told += "; the same command goes on"
+    elif needed is None:
+        told += "; longer runs (--steps) or a quieter machine would decide"
+    else:
+        rounds = max(needed, 2 * runs)
+        seconds = rounds * sum(fmean(run.wall for run in each.measured) for each in (base, row))
+        told += (
+            f"; --rounds {rounds} (about {elapsed(seconds)}) or a quieter machine would decide on {judged.change:+.1%}"
+        )
     # Outside of the interval it is no sharper look at the same: some steps do less than others.
     if row.quick and row.quick.verdict is not Verdict.UNDECIDED and judged.low < row.quick.change < judged.high:
         told += f"; by its quick steps, beside which nothing else ran, {row.quick.verdict} {row.quick.interval}"

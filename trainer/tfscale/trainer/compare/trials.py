@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -135,12 +136,10 @@ def _check(axis: Axis) -> None:
 
 
 def _script_trial(name: str, command: Sequence[str], setting: Setting) -> Trial:
-    words, rest = list(command), dict(setting)
-    for axis, value in setting.items():
-        if any(f"{{{axis}}}" in word for word in command):
-            words = [word.replace(f"{{{axis}}}", value) for word in words]
-            del rest[axis]
-    given = {axis: value for axis, value in rest.items() if value != LEFT_OUT}
+    # Other braces of the command, as those of JSON, and those of values stay as they are.
+    words = [re.sub(r"{([\w-]+)}", lambda match: setting.get(match[1], match[0]), word) for word in command]
+    named = {axis for axis in setting if any(f"{{{axis}}}" in word for word in command)}
+    given = {axis: value for axis, value in setting.items() if axis not in named and value != LEFT_OUT}
     variables = {axis: value for axis, value in given.items() if axis.isupper()}
     if "threads" in given:
         variables |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), given["threads"])

@@ -56,6 +56,8 @@ class Result:
     reduction_ops: Mapping[str, int]
     saved: Sequence[str] = ()
     """Files and folders of the trained model."""
+    files: Sequence[str] = ()
+    """File of the program, with the begin of its digest when it was loaded."""
 
     @property
     def examples_per_second(self) -> float | None:

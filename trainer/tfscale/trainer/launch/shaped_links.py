@@ -79,12 +79,24 @@ def check_links(link: Link) -> None:
 
 @contextlib.contextmanager
 def linked_hosts(count: int, link: Link) -> Iterator[list[LinkedHost]]:
-    """Make so many hosts, joined by a bridge in a namespace of its own, and end them. Raises TfscaleError."""
+    """Make so many hosts with such links, and end them. Raises TfscaleError."""
+    with joined_hosts(count) as (_, hosts):
+        for host in hosts:
+            _shape(host, link)
+        yield hosts
+
+
+@contextlib.contextmanager
+def joined_hosts(count: int) -> Iterator[tuple[LinkedHost, list[LinkedHost]]]:
+    """Make so many hosts, joined by the bridge in a namespace of its own that comes before them, and end all of them.
+
+    The bridge's `port0` leads to the first host. Raises TfscaleError.
+    """
     with contextlib.ExitStack() as stack:
         bridge = stack.enter_context(_host(""))
         _ip(bridge, ["link add bridge type bridge", "link set bridge up"])
         hosts = []
-        for number in range(1, count + 1):
+        for number in range(count):
             host = stack.enter_context(_host(f"10.77.{number // 250}.{number % 250 + 1}"))
             _ip(
                 bridge,
@@ -94,9 +106,8 @@ def linked_hosts(count: int, link: Link) -> Iterator[list[LinkedHost]]:
                 ],
             )
             _ip(host, [f"addr add {host.address}/16 dev eth0", "link set eth0 up", "link set lo up"])
-            _shape(host, link)
             hosts.append(host)
-        yield hosts
+        yield bridge, hosts
 
 
 @contextlib.contextmanager

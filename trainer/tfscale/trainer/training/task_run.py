@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.cluster.task import DATA_SERVICE
+from tfscale.core.comparison.program_files import named_code
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input import data_service
 from tfscale.trainer.input.batches import Examples, batches, sharing, split
@@ -68,6 +69,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     if place.leads:
         check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
+    files = named_code([str(program.__file__)])
     parts = Parts([parsed(entry, text) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
     with _refusals():
@@ -120,7 +122,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
             save(trained_model, path)
         accuracy = evaluate(keras, program, trained_model, held_out)
         events.end(course.begin + course.steps, accuracy)
-        result = _result(run, place, global_batch, trained, accuracy, reduction)
+        result = replace(_result(run, place, global_batch, trained, accuracy, reduction), files=files)
         print(describe(result), flush=True)
         if plan.json is not None:
             result.write(plan.json)

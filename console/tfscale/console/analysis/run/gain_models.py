@@ -6,10 +6,9 @@ the all-reduce in it, both in seconds. "At most" means that the model leaves out
 
 from __future__ import annotations
 
-from tfscale.console.analysis.run.scaling import ring_forecast
+from collections.abc import Sequence
 
-_MOST_USE = 0.99
-"""Use of a link above which nothing more is concluded from it: counters are no more precise than a hundredth."""
+from tfscale.console.analysis.run.scaling import ring_forecast
 
 
 def half_the_bytes(step: float, transfer: float) -> float:
@@ -70,26 +69,28 @@ def fewer_workers(step: float, transfer: float, workers: int, to: int, gathered:
     return ring_forecast(lag, transfer, workers, to, gathered).throughput / (workers * lag / step)
 
 
-def more_servers(use: float, workers: int, factor: int) -> float:
-    """Return the gain of `factor` times the parameter servers, where the link of one is in `use` (a share of the time).
+def more_servers(uses: Sequence[float], workers: int, factor: int) -> float:
+    """Return the gain of `factor` times the parameter servers, where the link of one is in use for shares of the time.
 
-    A closed network of queues: each of `workers` works for itself, then waits for its turn on the servers' links, by
-    exact mean value analysis [Reiser, Lavenberg 1980]. Its time for itself is the one that makes the present use.
+    One share is of what it sends, one of what it receives: a step pulls over the one, then pushes over the other. A
+    closed network of queues: each of `workers` works for itself, then waits for its turn in each direction, by exact
+    mean value analysis [Reiser, Lavenberg 1980]. Its time for itself is the one that makes the present use; none where
+    the directions are in more use than such queues can be.
     """
-    demand = min(use, _MOST_USE)
     least, most = 0.0, workers * 1.0
     # In units of the present time from step to step of all workers together, the throughput is 1 now.
     for _ in range(40):
         own = (least + most) / 2
-        least, most = (own, most) if _throughput(demand, workers, own, 1) > 1 else (least, own)
-    return _throughput(demand, workers, own, factor)
+        least, most = (own, most) if _throughput(uses, workers, own) > 1 else (least, own)
+    return _throughput([use / factor for use in uses], workers, own) / _throughput(uses, workers, own)
 
 
-def _throughput(demand: float, workers: int, own: float, servers: int) -> float:
-    """Return the throughput of workers with `own` time and `demand` for links that `servers` serve side by side."""
-    queue = throughput = 0.0
+def _throughput(demands: Sequence[float], workers: int, own: float) -> float:
+    """Return the throughput of workers with `own` time and a demand for each of several links, one after another."""
+    queues = [0.0 for _ in demands]
+    throughput = 0.0
     for number in range(1, workers + 1):
-        at_links = demand / servers * (1 + queue)
-        throughput = number / (own + at_links)
-        queue = throughput * at_links
+        at_links = [demand * (1 + queue) for demand, queue in zip(demands, queues, strict=True)]
+        throughput = number / (own + sum(at_links))
+        queues = [throughput * time for time in at_links]
     return throughput

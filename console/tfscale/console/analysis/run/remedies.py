@@ -141,8 +141,8 @@ OUTSIDE = {
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 
-def for_link(is_server: bool, use: float, workers: int, excess: float | None = None) -> tuple[Remedy, ...]:
-    """Return remedies where the link of one task is full: in `use`, 0 to 1.
+def for_link(is_server: bool, uses: Sequence[float], workers: int, excess: float | None = None) -> tuple[Remedy, ...]:
+    """Return remedies where the link of one task is full: its directions are in use for these shares of the time.
 
     Of uneven servers this one moves `excess` times its part.
     """
@@ -152,7 +152,7 @@ def for_link(is_server: bool, use: float, workers: int, excess: float | None = N
         return Remedy(what, excess, "the busiest server moves no more than the others", at_most=True), cast
     if not is_server:
         return Remedy("a faster link"), cast
-    gain = gain_models.more_servers(use, workers, 2)
+    gain = gain_models.more_servers(uses, max(workers, 1), 2)
     return Remedy("twice as many parameter servers", gain, "each server moves half", at_most=True), cast
 
 

@@ -254,10 +254,9 @@ def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchang
     """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes, data, other programs."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
-    sends = vitals.sent >= vitals.received
-    moved = 8 * max(vitals.sent, vitals.received)
-    fraction, does = moved / speed, "sends" if sends else "receives"
-    sentence = f"the link of {task} is full: it {does} {bit_rate(moved)} of {bit_rate(speed)} ({fraction:.0%})"
+    moved = [8 * vitals.sent, 8 * vitals.received]
+    fraction, does = max(moved) / speed, "sends" if vitals.sent >= vitals.received else "receives"
+    sentence = f"the link of {task} is full: it {does} {bit_rate(max(moved))} of {bit_rate(speed)} ({fraction:.0%})"
     is_server = Task.parse(task).role is Role.PS
     excess = None
     if servers is not None and servers.busiest == task and servers.excess >= UNEVEN:
@@ -273,7 +272,7 @@ def _link(task: str, vitals: Vitals, speed: float | None, servers: ServerExchang
         sentence,
         0.0,
         severity="warning",
-        remedies=remedies.for_link(is_server, fraction, workers, excess),
+        remedies=remedies.for_link(is_server, [each / speed for each in moved], workers, excess),
         evidence=evidence,
     )
 
