@@ -77,7 +77,7 @@ def test_where_nothing_is_known_that_is_told(state: Path, capsys: pytest.Capture
     keep(state, run(100, 0.02))
     with pytest.raises(UsageError, match=r"^runs: none is known of fit\.py; the newest is of train\.py, Mirrored"):
         list_runs(state, "fit.py")
-    with pytest.raises(UsageError, match="^--plot: 'x.gif': a plot is a file.png"):
+    with pytest.raises(UsageError, match=r"^--plot: 'x.gif': a plot is a file.png"):
         list_runs(state, "--plot", "x.gif")
 
 
