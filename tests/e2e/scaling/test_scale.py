@@ -109,7 +109,7 @@ def test_workers_on_links_exchange_no_faster_than_these_carry(short_path: Path) 
 @pytest.mark.skipif(bool(net_hosts.missing()), reason=net_hosts.missing())
 def test_a_launcher_starts_the_workers_of_a_cluster_file_on_their_hosts(short_path: Path) -> None:
     launcher = short_path / "on_hosts"
-    launcher.write_text(ON_HOSTS.format(enter=" ".join(net_hosts.inside(7)).replace("7", "$((${host##*.} - 1))")))
+    launcher.write_text(ON_HOSTS.format(enter=" ".join(net_hosts.inside(0))[:-1] + "$((${host##*.} - 1))"))
     launcher.chmod(0o755)
     addresses = [f"{net_hosts.address(host)}:2222" for host in range(2)]
     (short_path / "c.toml").write_text(f"[cluster]\nworker = {json.dumps(addresses)}\n")

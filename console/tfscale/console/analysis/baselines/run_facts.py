@@ -103,8 +103,8 @@ def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
     if before.command and now.command and before.command != now.command:
         yield _changed_arguments(before.command, now.command)
     if before.files and now.files and before.files != now.files:
-        new, old = (sorted({*these.files} - {*others.files}) for these, others in ((now, before), (before, now)))
-        yield f"code {_some(new) or 'fewer files'}, before {_some(old) or 'fewer files'}"
+        added, gone = sorted({*now.files} - {*before.files}), sorted({*before.files} - {*now.files})
+        yield f"code {_some(added) or 'fewer files'}, before {_some(gone) or 'fewer files'}"
     if before.directory and now.directory and before.directory != now.directory:
         yield f"working folder {now.directory}, before {before.directory}"
     if before.hosts and now.hosts and before.hosts != now.hosts:
