@@ -38,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start
     for agent in agents:
         agent.terminate()
-        agent.communicate(timeout=10)
+        agent.communicate(timeout=120)
 
 
 def _is_up(agent: subprocess.Popen[bytes]) -> bool:
@@ -48,7 +48,7 @@ def _is_up(agent: subprocess.Popen[bytes]) -> bool:
 
 def _said(agent: subprocess.Popen[bytes]) -> list[str]:
     """Return what an agent that has ended says on stderr, without the time of its log."""
-    lines = agent.communicate(timeout=20)[1].decode().splitlines()
+    lines = agent.communicate(timeout=120)[1].decode().splitlines()
     return [line.partition(" worker:0 ")[2] or line for line in lines]
 
 
@@ -56,7 +56,7 @@ def _said(agent: subprocess.Popen[bytes]) -> list[str]:
 def test_agents_that_start_in_one_moment_have_a_port_each(tmp_path: Path) -> None:
     words = [*_AGENT, "--log-level", "info", "--state-dir", str(tmp_path)]
     script = 'ip link set lo up; for n in 1 2 3 4 5 6; do "$@" --run r$n -- sleep 4 & done; wait'
-    ran = subprocess.run(["unshare", "--net", "sh", "-c", script, "sh", *words], capture_output=True, timeout=60)
+    ran = subprocess.run(["unshare", "--net", "sh", "-c", script, "sh", *words], capture_output=True, timeout=120)
     said = ran.stderr.decode()
     ports = re.findall(r"serving 127\.0\.0\.1:(\d+); run r\d", said)
     assert len(set(ports)) == len(ports) == 6 and "7070" in ports, said
@@ -132,7 +132,7 @@ def test_a_stream_that_takes_nothing_harms_neither_program_nor_status(redirectio
     program = "import time, sys\nfor n in range(3): print(n, flush=True); time.sleep(0.3)\nsys.exit(3)"
     words = shlex.join([*_AGENT, "--", sys.executable, "-c", program])
     shell = f"{words} {redirection}; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3 and "Traceback" not in done.stderr
     assert "tfscale" not in done.stdout
     told = {">/dev/full": "stdout: No space left", "| head -1": "nobody reads stdout any more"}.get(redirection)
@@ -232,7 +232,7 @@ def test_where_nobody_would_adopt_it_a_program_is_killed_with_its_agent_and_has_
     agent.terminate()
     time.sleep(0.2)
     agent.terminate()
-    assert agent.communicate(timeout=20)[0] == b"saved\n"
+    assert agent.communicate(timeout=120)[0] == b"saved\n"
     assert agent.returncode == 3
 
 

@@ -29,7 +29,7 @@ def log_of(folder: Path, program: str, *flags: str, **variables: str) -> list[st
     cluster.write_text(f'[cluster]\nworker = ["{next(addresses)}"]\n[agents]\n"worker:0" = "{next(addresses)}"\n')
     command = [sys.executable, "-m", "tfscale.agent.cli", "--cluster", str(cluster), "--role=worker", "--index=0"]
     command += ["--state-dir", str(folder), "--exit-with-task", *flags, "--", sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, env=os.environ | variables)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables)
     return ended.stderr.splitlines()
 
 
