@@ -198,6 +198,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
 def test_a_loss_is_read_between_near_ones_alone() -> None:
     run = MeasuredRun("x", 0, examples=1, losses=[(100, 0.6), (200, 0.5), (210, 0.4)])
     assert loss_at(run, 100) == 0.6 and loss_at(run, 205) == pytest.approx(0.45)
+    assert loss_at(run, 98) == 0.6 and loss_at(run, 196) == 0.5
     assert loss_at(run, 95) is None and loss_at(run, 150) is None and loss_at(run, 211) is None
 
 

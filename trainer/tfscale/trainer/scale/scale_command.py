@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from tfscale.trainer.scale.scaling_plan import (
     trials_of,
     write_plan,
 )
-from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table, unplanned
+from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table, unplanned, where
 from tfscale.trainer.scale.sizes_chart import sizes_chart
 
 _BUDGET = 1800.0
@@ -58,7 +59,7 @@ def scale(verb: str, flags: argparse.Namespace, run_words: Sequence[str], comman
         plan = read_plan(folder)
     else:
         if not verb:
-            _check_links(plan)
+            _check_here(plan)
         write_plan(plan, folder)
     if verb == "plan":
         print("\n".join(_planned(plan, folder)))
@@ -78,16 +79,18 @@ def request(
     return plan_of(flags, run_words, command, read) if verb in ("", "plan") else None
 
 
-def _check_links(plan: ScalingPlan) -> None:
+def _check_here(plan: ScalingPlan) -> None:
+    """Check that runs can be made from here, before anything is written. Raises UsageError."""
     if plan.link:
         check_links(parse_link(plan.link))
+    if plan.launcher and shutil.which(plan.launcher[0]) is None:
+        raise UsageError(f"--launcher {plan.launcher[0]}: there is no such command")
 
 
 def _planned(plan: ScalingPlan, folder: Path) -> Iterator[str]:
     own = "" if folder == FOLDER else f" --folder {folder}"
-    cores = plural(plan.cores, "core")
     placed = f"{plan.workers} workers, " if plan.workers else ""
-    yield f"{folder / FILE}: {plan.kind} scaling, {placed}{plural(plan.runs, 'run')} a size, {cores} a worker"
+    yield f"{folder / FILE}: {plan.kind} scaling, {placed}{plural(plan.runs, 'run')} a size, {where(plan)}"
     yield from (f"tfscale-train scale run {size}{own}" for size in plan.sizes)
     yield f"tfscale-train scale report{own}"
 
@@ -109,7 +112,7 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     """Make the runs that are not there yet, and return the exit status."""
     interrupt_on_signals()
     check_files(plan)
-    _check_links(plan)
+    _check_here(plan)
     budget = flags.budget or _BUDGET
     # A program of tfscale-train ends by itself after its steps.
     steps = plan.steps if plan.program is None else None
@@ -155,7 +158,8 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
                 continue
             _check_kind(plan, kept)
             limits.check_room(max((run.wall for each in kept.values() for run in each.runs), default=0.0))
-            run = run_trial(trials[size], number, limits)
+            shared = kept[size].path.parent.absolute() if plan.launcher else None
+            run = run_trial(trials[size], number, limits, shared)
             kept[size].add(run)
             told = f"run {number + 1}, {plural(size, plan.noun)}: {run.in_words()}; {limits.left} left"
             print(told, file=sys.stderr, flush=True)
