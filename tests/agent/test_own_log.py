@@ -79,7 +79,7 @@ async def test_an_agent_whose_stderr_nobody_reads_begins_its_task_and_ends(
         await runs(settings)
         assert len(os.read(read, padding)) == padding
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         with os.fdopen(read) as pipe:
             lines = pipe.read().splitlines()
     assert all(map(LINE.fullmatch, lines))
