@@ -149,7 +149,8 @@ def times_of_example(folder: Path) -> dict[str, float | None]:
     status: dict[str, Any] = {}
     for path in folder.glob("*.jsonl"):
         for frame in map(json.loads, path.read_text().splitlines()):
-            status = frame.get("probe") or status
+            probe = frame.get("probe") or {}
+            status = probe if probe.get("strategy") else status
             for batch in frame.get("steps", ()):
                 ends.setdefault(batch["subject"], []).extend(batch["end"])
     examples = status.get("examples_per_step") or 1
