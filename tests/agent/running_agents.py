@@ -36,7 +36,7 @@ async def agent(settings: AgentSettings) -> AsyncIterator[asyncio.Task[int]]:
         yield running
     finally:
         daemon.leave()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await running
 
 
@@ -95,7 +95,7 @@ async def stub(settings: AgentSettings) -> AsyncIterator[agent_pb2_grpc.AgentAsy
 async def frame_when(settings: AgentSettings, reached: Callable[[telemetry_pb2.Frame], object]) -> telemetry_pb2.Frame:
     """Return the first frame in the agent's stream for which `reached` holds."""
     request = agent_pb2.WatchRequest(schema_version=1)
-    async with stub(settings) as service, asyncio.timeout(10):
+    async with stub(settings) as service, asyncio.timeout(60):
         async for reply in service.Watch(request, wait_for_ready=True):
             frames = [reply.frame] if reply.HasField("frame") else reply.snapshot.recent[-1:]
             for frame in frames:
@@ -128,7 +128,7 @@ def named(settings: AgentSettings) -> agent_pb2.TaskIdentity:
 
 async def command(settings: AgentSettings, verb: str, *tasks: str, expected: int = 0) -> list[agent_pb2.Progress]:
     request = agent_pb2.TasksRequest(tasks=tasks, reason="test", expected_generation=expected, to=named(settings))
-    async with stub(settings) as service, asyncio.timeout(10):
+    async with stub(settings) as service, asyncio.timeout(60):
         return [progress async for progress in getattr(service, verb)(request)]
 
 

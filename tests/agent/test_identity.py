@@ -134,7 +134,7 @@ async def test_a_stranger_is_no_neighbour(make_cluster: MakeCluster, make_settin
     stranger = make_settings(make_cluster(1), W0)
     spec = with_stranger(make_cluster(2), stranger)
     theirs, ours = peer_of(stranger, W0), Peer(spec, "ours", W1, ChannelOpener(spec, False, None))
-    async with agent(stranger), asyncio.timeout(20):
+    async with agent(stranger), asyncio.timeout(60):
         while await theirs.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         assert await ours.greet(5) is Answer.HOST

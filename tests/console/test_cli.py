@@ -285,7 +285,7 @@ async def test_ctrl_c_ends_an_export_of_a_live_run_with_what_it_has(tmp_path: Pa
     process = await asyncio.create_subprocess_exec(*command, "--record", str(recorded))
     await until(lambda: recorded.exists() and frames_in(recorded) > 4)
     process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
     assert pytest.importorskip("pyarrow.parquet").read_table(out).num_rows > 10
 
 

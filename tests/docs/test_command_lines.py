@@ -18,6 +18,7 @@ from tfscale.core.settings.precedence import choose, split_command
 from tfscale.trainer import cli as train
 from tfscale.trainer.batch import batch_command
 from tfscale.trainer.compare import compare_command
+from tfscale.trainer.compare.earlier_code import EarlierCode
 from tfscale.trainer.scale import scale_command, scale_flags
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,9 @@ def read_training(words: list[str]) -> None:
         return
     if words[:1] == ["compare"]:
         flags, command = split_command(words)
-        compare_command.trials_of(*train.parser().parse_known_args(flags), command, train.planned)
+        parsed, rest = train.parser().parse_known_args(flags)
+        earlier = EarlierCode(parsed.against, "", Path()) if parsed.against else None
+        compare_command.trials_of(parsed, rest, command, train.planned, earlier)
         return
     if words[:1] == ["batch"]:
         own, command = split_command(words)

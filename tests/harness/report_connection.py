@@ -47,7 +47,7 @@ class Connection:
 
     async def reply(self) -> report_pb2.ReportReply:
         """Return the next reply. Raises asyncio.IncompleteReadError when the agent has closed its end."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             message = await self._reader.readexactly(length(await self._reader.readexactly(HEADER_BYTES)))
             return report_pb2.ReportReply.FromString(message)
 
@@ -70,7 +70,7 @@ class Connection:
         return reply.waits
 
     async def closed(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await self._reader.read() == b""
 
     async def end(self) -> None:

@@ -48,7 +48,7 @@ async def test_an_agent_that_serves_shows_its_new_certificate(
     async def shown() -> str:
         return await asyncio.to_thread(ssl.get_server_certificate, (settings.listen.host, settings.listen.port))
 
-    async with agent(settings), asyncio.timeout(20):
+    async with agent(settings), asyncio.timeout(60):
         await runs(settings)
         before = await shown()
         issuer.tls("agent", days=60)
@@ -64,7 +64,7 @@ async def test_other_seats_and_voters_are_shown_the_new_certificate(
     settings = with_tls(settings_of(W0), issuer.tls("agent", days=30))
     cluster = replace(settings.cluster, spares={Address("127.0.0.9", 1): Address("127.0.0.9", 2)})
     settings = replace(settings, cluster=cluster, seat=cluster.agents[W0])
-    async with seat(settings) as lives, asyncio.timeout(20):
+    async with seat(settings) as lives, asyncio.timeout(60):
         while not lives:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         daemon = lives[0]
@@ -102,7 +102,8 @@ async def test_the_log_has_a_certificates_end_once_a_day_and_a_wrong_new_one_onc
     async def look(times: int) -> list[str]:
         for _ in range(times):
             watch.look()
-            await asyncio.sleep(0.05)
+            assert watch._reading is not None
+            await watch._reading
         said = [record.getMessage() for record in caplog.records]
         caplog.clear()
         return said

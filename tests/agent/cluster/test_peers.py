@@ -63,7 +63,7 @@ async def test_a_peer_out_of_reach_is_named_once_and_waited_for(
     running = asyncio.create_task(peer.run(2, Reason("test"), reasons.append))
     while not reasons:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
-    async with agent(settings), asyncio.timeout(20):
+    async with agent(settings), asyncio.timeout(60):
         assert (await running).state is TaskState.RUNNING
     assert reasons == [f"the agent of worker:1 at {settings.listen} does not answer: start it"]
     assert "its agent answers again" in caplog.messages
@@ -83,7 +83,7 @@ async def test_a_start_that_an_ending_agent_hears_is_the_next_ones(settings: Age
     assert not starting.done()
     first.hand_over()
     await serving
-    async with agent(settings), asyncio.timeout(20):
+    async with agent(settings), asyncio.timeout(60):
         started = await starting
         assert (started.state, started.generation) == (TaskState.RUNNING, 2)
     await peer.close()
@@ -102,7 +102,7 @@ async def test_a_request_that_reaches_an_agent_as_it_stops_is_the_next_ones(sett
         await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251  # they arrive, and the server has no time for them
     await serving
-    async with agent(settings), asyncio.timeout(20):
+    async with agent(settings), asyncio.timeout(60):
         assert {started.state for started in await asyncio.gather(*starting)} == {TaskState.RUNNING}
     await peer.close()
 
@@ -112,7 +112,7 @@ SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2),
 
 async def ready(peer: Peer) -> None:
     """Start the task of an agent that is just being started, and wait until it handles SIGTERM."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await peer.run(1, Reason("test"), fail)
     await asyncio.sleep(0.5)
 
@@ -141,7 +141,7 @@ async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: Age
         fencing = asyncio.create_task(peer.fence(2, Reason("test"), reasons.append, Verb.RESTART))
         await asyncio.sleep(0.5)
         process.send_signal(number)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not reasons:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert not fencing.done() and "does not answer" in reasons[0]
@@ -159,7 +159,7 @@ async def test_a_peer_that_tls_keeps_away_is_named_with_its_fault(
     own, other = (replace(settings.cluster, tls=authority(tmp_path, name)) for name in ("own", "other"))
     peer = Peer(own, settings.run, W1, ChannelOpener(own, False, certificates_of(own, False)))
     async with agent(replace(settings, cluster=other)):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "of another authority" not in caplog.text:
                 assert await peer.generation(5) is None
                 await asyncio.sleep(0.05)

@@ -42,7 +42,7 @@ async def seat(
     finally:
         if lives:
             lives[-1].leave()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await running
 
 
@@ -87,7 +87,7 @@ class Cluster:
 
 async def restart_without(settings: AgentSettings, name: str) -> list[agent_pb2.Progress]:
     request = agent_pb2.TasksRequest(without=[name], reason="test", to=named(settings))
-    async with stub(settings) as service, asyncio.timeout(20):
+    async with stub(settings) as service, asyncio.timeout(60):
         return [progress async for progress in service.Restart(request, wait_for_ready=True)]
 
 
@@ -97,7 +97,7 @@ async def placement_at(settings: AgentSettings, reached: Callable[[Placement], o
     peer = seat_peers(settings, parse_address("127.0.0.1:1"), ChannelOpener(settings.cluster, False, None))[
         settings.seat
     ]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             report = await peer.ask()
             if report is not None and reached(found := parse_placement(report.placement, settings.cluster)):
@@ -107,7 +107,7 @@ async def placement_at(settings: AgentSettings, reached: Callable[[Placement], o
 
 async def placed(settings: AgentSettings) -> TaskStatus:
     """Return the status of a task once it runs where it was placed; the daemon before may answer for a moment."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(AssertionError, grpc.aio.AioRpcError):
                 status = await runs(settings)

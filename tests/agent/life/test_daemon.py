@@ -142,7 +142,7 @@ async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..
 
 
 async def test_a_frame_carries_the_host_and_the_tasks_processes(settings_of: Callable[..., AgentSettings]) -> None:
-    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(60):
         async for reply in service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True):
             if reply.frame.host.HasField("task"):
                 host = reply.frame.host
@@ -158,7 +158,7 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
         await runs(settings)
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
         path = Journal(settings.files.journal).entry.socket
-        async with connected(Path(path)) as process, asyncio.timeout(5):
+        async with connected(Path(path)) as process, asyncio.timeout(60):
             hello = report_pb2.Hello(schema_version=1, task="worker:0", generation=1, attempt=1, pid=1)
             steps = telemetry_pb2.StepBatch(
                 subject="worker:0", reporter="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25]
@@ -180,12 +180,13 @@ async def test_a_very_long_command_is_cut_where_it_is_shown(settings_of: Callabl
 
 async def test_exit_with_task_answers_the_tasks_code(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W0, command=(sys.executable, "-c", "import sys; sys.exit(42)"), exit_with_task=True)
-    async with agent(settings) as running, asyncio.timeout(5):
+    async with agent(settings) as running, asyncio.timeout(60):
         assert await asyncio.shield(running) == 42
 
 
 async def test_exit_with_task_of_a_missing_program_is_127(settings_of: Callable[..., AgentSettings]) -> None:
-    async with agent(settings_of(W0, command=("no-such-program",), exit_with_task=True)) as running, asyncio.timeout(5):
+    settings = settings_of(W0, command=("no-such-program",), exit_with_task=True)
+    async with agent(settings) as running, asyncio.timeout(60):
         assert await asyncio.shield(running) == 127
 
 
@@ -243,7 +244,7 @@ async def test_an_agent_that_is_asked_twice_to_end_kills_its_task(settings_of: C
     twice.leave()
     await status_when(settings, lambda status: status.state is TaskState.STOPPING)
     twice.leave()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await running
     state = read_state(settings.files.shim_state)
     assert state is not None and state.signal == signal.SIGKILL
@@ -254,7 +255,7 @@ async def test_an_agent_that_nobody_watches_leaves_once_its_task_has_ended(
 ) -> None:
     monkeypatch.setattr(departure, "_UNWATCHED", 0.5)
     settings = settings_of(W0, command=(sys.executable, "-c", "import time; time.sleep(2)"), exit_unwatched=True)
-    async with agent(settings) as running, stub(settings) as service, asyncio.timeout(20):
+    async with agent(settings) as running, stub(settings) as service, asyncio.timeout(60):
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True)
         async for reply in watch:
             if reply.frame.status.state == telemetry_pb2.TASK_STATE_EXITED:

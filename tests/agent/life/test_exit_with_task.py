@@ -33,7 +33,7 @@ def ends(code: str) -> tuple[str, ...]:
 
 async def status_of(settings: AgentSettings) -> int:
     """Return the status with which an agent leaves by itself."""
-    async with agent(settings) as running, asyncio.timeout(10):
+    async with agent(settings) as running, asyncio.timeout(60):
         return await asyncio.shield(running)
 
 
@@ -53,7 +53,7 @@ async def test_it_leaves_with_the_status_of_the_task(settings_of: Settings, prog
 
 async def test_it_leaves_when_somebody_asks_the_shim_to_end_the_task(settings_of: Settings) -> None:
     settings = settings_of(W0, exit_with_task=True)
-    async with agent(settings) as running, asyncio.timeout(10):
+    async with agent(settings) as running, asyncio.timeout(60):
         await runs(settings)
         state = read_state(settings.files.shim_state)
         assert state is not None
@@ -63,7 +63,7 @@ async def test_it_leaves_when_somebody_asks_the_shim_to_end_the_task(settings_of
 
 async def test_it_leaves_when_the_task_is_lost(settings_of: Settings) -> None:
     settings = settings_of(W0, exit_with_task=True)
-    async with agent(settings) as running, asyncio.timeout(10):
+    async with agent(settings) as running, asyncio.timeout(60):
         await runs(settings)
         state = read_state(settings.files.shim_state)
         assert state is not None
@@ -84,7 +84,7 @@ async def test_it_leaves_when_the_shim_cannot_be_started(
 
 
 async def test_after_a_stop_every_agent_leaves_and_the_caller_is_told(settings_of: Settings) -> None:
-    async with AsyncExitStack() as stack, asyncio.timeout(20):
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
         settings = [settings_of(task, exit_with_task=True) for task in (W0, W1, W2)]
         running = [await stack.enter_async_context(agent(each)) for each in settings]
         await asyncio.gather(*map(runs, settings))
@@ -128,7 +128,7 @@ async def test_a_lead_that_cannot_carry_out_its_restart_leaves(
         return await start(supervisor, *given)
 
     monkeypatch.setattr(Supervisor, "start", second_fails)
-    async with agent(settings) as running, asyncio.timeout(10):
+    async with agent(settings) as running, asyncio.timeout(60):
         await runs(settings)
         last = (await command(settings, "Restart", "worker:0"))[-1]
         assert (last.stage, last.message) == (agent_pb2.STAGE_FAILED, "the shim cannot be started: no memory")
@@ -148,7 +148,7 @@ async def test_whoever_served_a_finished_chief_leaves_well(
         make_settings(cluster, task, exit_with_task=True, **({"command": chief} if task == tasks[0] else {}))
         for task in tasks
     ]
-    async with AsyncExitStack() as stack, asyncio.timeout(20):
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
         running = [await stack.enter_async_context(agent(each)) for each in settings]
         await asyncio.gather(*map(runs, settings))
         ended.touch()
@@ -158,7 +158,7 @@ async def test_whoever_served_a_finished_chief_leaves_well(
 async def test_a_request_that_makes_no_sense_lets_no_agent_leave(settings_of: Settings) -> None:
     settings = settings_of(W1, exit_with_task=True)
     target = agent_pb2.ApplyRequest.TARGET_RUNNING
-    async with agent(settings) as running, stub(settings) as service, asyncio.timeout(10):
+    async with agent(settings) as running, stub(settings) as service, asyncio.timeout(60):
         with suppress(grpc.aio.AioRpcError):
             await service.Apply(agent_pb2.ApplyRequest(target=target, generation=1 << 40, to=named(settings)))
         await asyncio.sleep(0.2)

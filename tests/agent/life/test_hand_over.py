@@ -55,7 +55,7 @@ async def test_watchers_are_told_whether_the_task_goes_on(
     settings = settings_of(W0)
     with agent_process(settings) as process:
         await runs(settings)
-        async with stub(settings) as service, asyncio.timeout(10):
+        async with stub(settings) as service, asyncio.timeout(60):
             async for reply in service.Watch(agent_pb2.WatchRequest(schema_version=1)):
                 if reply.HasField("snapshot"):
                     process.send_signal(number)

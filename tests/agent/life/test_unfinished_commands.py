@@ -117,7 +117,7 @@ async def test_what_served_a_finished_chief_is_stopped_once_a_majority_answers(
                 await runs(settings)
         ended.touch()
         waits = "what served chief:0 runs until a majority agrees: nothing was decided: 2 of 3 agents must agree"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while waits not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         assert (await status_when(worker, lambda _: True)).state is TaskState.RUNNING

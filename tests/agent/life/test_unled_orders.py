@@ -151,7 +151,7 @@ async def test_an_order_whose_agent_falls_silent_ends_and_says_that_it_goes_on(
         channels = Channels(settings.cluster)
         match = r"the restart has begun, and goes on without this console: the agent of worker:0 .*: does not answer"
         with pytest.raises(CommandError, match=match):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 async for _ in AgentCommands(channels).order("restart", [W0]):
                     process.send_signal(signal.SIGSTOP)
         await channels.close()

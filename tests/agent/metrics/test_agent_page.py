@@ -63,7 +63,7 @@ async def shown(settings: AgentSettings, process: OwnProcess) -> AsyncIterator[A
         yield page
     finally:
         daemon.leave()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await running
 
 

@@ -68,7 +68,7 @@ async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
     settings = settings_of(W1)
     peer = peer_of(settings, W1)
     assert await peer.greet(5) is Answer.HOST
-    async with agent(settings), asyncio.timeout(20):
+    async with agent(settings), asyncio.timeout(60):
         while await peer.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await peer.close()

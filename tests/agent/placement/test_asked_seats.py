@@ -145,7 +145,7 @@ async def test_an_agent_that_does_not_vote_is_named_with_the_reason_and_nothing_
         await stack.enter_async_context(agent(third))
         for name in ("worker:0", "worker:1", "spare"):
             await stack.enter_async_context(seat(cluster.seats[name]))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while words not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         state = await status_when(cluster.seats["worker:0"], lambda _: True)

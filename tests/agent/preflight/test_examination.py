@@ -44,7 +44,7 @@ def _is_open(settings: AgentSettings) -> bool:
 
 async def test_a_task_that_does_not_live_is_listened_for_until_the_asker_goes(settings_of: Settings) -> None:
     settings = settings_of(W0, command=("no-such-program",))
-    async with agent(settings), preflight(settings) as service, asyncio.timeout(20):
+    async with agent(settings), preflight(settings) as service, asyncio.timeout(60):
         await status_when(settings, lambda status: status.state is TaskState.EXITED)
         call = service.Examine(preflight_pb2.ExamineRequest(to=named(settings)))
         found = await call.read()
@@ -60,7 +60,7 @@ async def test_a_task_that_does_not_live_is_listened_for_until_the_asker_goes(se
 
 
 async def test_the_port_of_a_task_that_lives_is_left_alone(settings_of: Settings) -> None:
-    async with agent(settings := settings_of(W0)), preflight(settings) as service, asyncio.timeout(20):
+    async with agent(settings := settings_of(W0)), preflight(settings) as service, asyncio.timeout(60):
         await runs(settings)
         for receives in (False, True):
             call = service.Examine(preflight_pb2.ExamineRequest(to=named(settings), receives=receives))
@@ -79,7 +79,7 @@ async def test_two_askers_share_a_listener_and_a_start_frees_the_port(
         f"import socket, time; s = socket.create_server(('', {port})); print('serves', flush=True); time.sleep(60)"
     )
     settings = make_settings(cluster, W0, command=(sys.executable, "-c", program))
-    async with agent(settings), preflight(settings) as service, asyncio.timeout(20):
+    async with agent(settings), preflight(settings) as service, asyncio.timeout(60):
         await says(settings, "\nserves\n")  # the log has the command, too
         to = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=2, to=named(settings))
         async with stub(settings) as orders:
@@ -98,7 +98,7 @@ async def test_two_askers_share_a_listener_and_a_start_frees_the_port(
 
 
 async def test_strangers_are_refused_and_a_task_that_is_not_there(settings_of: Settings) -> None:
-    async with agent(settings := settings_of(W0)), preflight(settings) as service, asyncio.timeout(20):
+    async with agent(settings := settings_of(W0)), preflight(settings) as service, asyncio.timeout(60):
         stranger = agent_pb2.TaskIdentity(task="worker:7")
         with pytest.raises(grpc.aio.AioRpcError, match="this is worker:0 of run test"):
             await service.Reach(preflight_pb2.ReachRequest(to=stranger), wait_for_ready=True)

@@ -70,8 +70,8 @@ class Cluster:
         )  # fmt: skip
 
     async def all_run(self) -> None:
-        """Wait until a restart has been carried out. Raises TimeoutError after 20 s."""
-        async with asyncio.timeout(20):
+        """Wait until a restart has been carried out. Raises TimeoutError after a minute."""
+        async with asyncio.timeout(60):
             await asyncio.gather(*(member.runs.wait() for member in self.members.values()))
         await asyncio.sleep(0.1)
 
@@ -109,7 +109,7 @@ async def test_tasks_that_a_stop_has_ended_since_they_failed_are_left(tmp_path: 
     cluster = Cluster(2, tmp_path)
     cluster.gang.placer = StoppedElsewhere()
     report = cluster.report(next(iter(cluster.spec.tasks)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (verdict := await cluster.acting.hear(report)).is_final:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert verdict.words == "not restarted: a stop in generation 5 has ended them"
@@ -141,7 +141,7 @@ async def test_a_clock_that_is_set_neither_spends_nor_renews_restarts(
         assert f"restart {number} of 3 within 1 h" in member.of.reason
         member.runs.clear()
         member.of = replace(member.of, state=TaskState.EXITED, exit=Exit(None, 9, now))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (verdict := await cluster.acting.hear(cluster.report(task))).is_final:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert "all 3 restarts within 1 h are spent" in verdict.words
@@ -187,7 +187,7 @@ async def test_an_agent_that_does_not_answer_is_waited_for_as_long_as_the_period
     cluster = Cluster(2, tmp_path, policy=replace(POLICY, period=1.5))
     first, second = cluster.spec.tasks
     cluster.members[second].is_there = False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (verdict := await cluster.acting.hear(cluster.report(first))).is_final:
             assert verdict.words in ("", "restart 1 of 10 within 1.5 s") or "worker:1 does not answer" in verdict.words
             await asyncio.sleep(0.05)

@@ -152,7 +152,7 @@ async def test_a_worker_that_became_slow_is_restarted_by_the_policy_and_its_gain
         listener = await stack.enter_async_context(console(spec))
         async with training(settings, 1, (Slow(1, 2.5, begin=20.0),)):
             anew = lambda status: status.state is TaskState.RUNNING and status.generation == 2  # noqa: E731
-            status = await _patiently(settings[W1], anew)
+            status = await status_when(settings[W1], anew)
         # Of the time that it takes by itself compute is the larger part, and 2.5 times as long.
         found = re.fullmatch(
             r"on_straggler: worker:1 2\.\dx slower in compute, the cluster loses 5\d%; expected gain 1\d\d%, "
@@ -170,13 +170,3 @@ async def test_a_worker_that_became_slow_is_restarted_by_the_policy_and_its_gain
     assert measured is not None and (measured.worker, measured.was_worth_it) == ("worker:1", True)
     assert listener.told == []
     assert Journal(settings[spec.lead].files.journal).entry.counts.slow == ("worker:1",)
-
-
-async def _patiently(settings: AgentSettings, reached: Callable[[Any], bool]) -> Any:
-    """Return the first status for which `reached` holds, which may take a minute."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await status_when(settings, reached)
-            except TimeoutError:
-                continue

@@ -163,7 +163,7 @@ async def test_restarts_that_bring_nothing_end_with_a_reason_and_93(
     settings = workers(policy(without_progress=2, backoff=2.5, most_backoff=2.5), exit_with_task=True)
     settings[W1] = replace(settings[W1], command=FAILING)
     told: list[TaskStatus] = []
-    async with agent(settings[W0]), agent(settings[W2]), agent(settings[W1]) as running, asyncio.timeout(20):
+    async with agent(settings[W0]), agent(settings[W2]), agent(settings[W1]) as running, asyncio.timeout(60):
         watching = asyncio.create_task(status_when(settings[W1], lambda status: told.append(status)))
         assert await asyncio.shield(running) == 93
         watching.cancel()
@@ -194,7 +194,7 @@ async def test_a_permanent_exit_is_left_as_it_is(make_cluster: Callable[[int], C
                                                 make_settings: MakeSettings) -> None:  # fmt: skip
     spec = replace(make_cluster(1), recovery=policy(RestartPolicy.EXIT_CODE))
     settings = make_settings(spec, W0, command=FAILING, exit_with_task=True)
-    async with agent(settings) as running, asyncio.timeout(10):
+    async with agent(settings) as running, asyncio.timeout(60):
         assert await asyncio.shield(running) == 3
 
 

@@ -32,7 +32,7 @@ SettingsOf = Callable[..., AgentSettings]
 async def relaying(settings: AgentSettings) -> AsyncIterator[relay_pb2_grpc.RelayAsyncStub]:
     """Run an agent, and yield the stub of its relay."""
     async with agent(settings), open_channel(settings.listen, settings.cluster) as channel:
-        await asyncio.wait_for(channel.channel_ready(), 10)
+        await asyncio.wait_for(channel.channel_ready(), 60)
         yield relay_pb2_grpc.RelayStub(channel)
 
 
@@ -172,7 +172,7 @@ async def test_a_caller_must_be_an_observer(settings_of: SettingsOf, tmp_path: P
         ):
             async with open_channel(settings.listen, replace(settings.cluster, tls=tls)) as channel:
                 stub = relay_pb2_grpc.RelayStub(channel)
-                await asyncio.wait_for(channel.channel_ready(), 10)
+                await asyncio.wait_for(channel.channel_ready(), 60)
                 code, words = await refusal(stub, settings, settings.cluster.agents[W1])
                 assert code == expected, words
 

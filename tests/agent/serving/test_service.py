@@ -175,7 +175,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
         assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
         await says(settings, "listens")
         path = Journal(settings.files.journal).entry.socket
-        async with connected(Path(path)) as process, asyncio.timeout(10):
+        async with connected(Path(path)) as process, asyncio.timeout(60):
             identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
             hello = report_pb2.Hello(**identity, pid=pid, stack_signal=STACK_SIGNAL)
             steps = telemetry_pb2.StepBatch(subject="worker:0", reporter="worker:0", sequence=[0], end=[1.0])
@@ -209,7 +209,7 @@ async def test_the_log_can_be_followed(settings_of: Callable[..., AgentSettings]
     program = "import time\nfor i in range(100): print('line', i, flush=True); time.sleep(0.02)"
     settings = settings_of(W0, command=(sys.executable, "-c", program))
     lines: list[str] = []
-    async with agent(settings), stub(settings) as service, asyncio.timeout(8):
+    async with agent(settings), stub(settings) as service, asyncio.timeout(60):
         await runs(settings)
         async for chunk in service.FollowLog(agent_pb2.FollowLogRequest(tail=2, follow=True)):
             lines += chunk.lines
@@ -237,7 +237,7 @@ async def test_no_value_of_any_field_ends_in_unknown_or_harms_the_task(
     settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusals = []
-    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(30):
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(60):
         before = await runs(settings)
         for method, request in _ODD:
             request.to.CopyFrom(named(settings))
@@ -260,7 +260,7 @@ async def test_a_console_of_a_neighbouring_version_is_answered_in_the_lower_of_b
 ) -> None:
     monkeypatch.setattr(wire, "SCHEMA_VERSION", 3)
     monkeypatch.setattr(wire, "OLDEST_SCHEMA", 2)
-    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(60):
         replies = service.Watch(agent_pb2.WatchRequest(schema_version=asked), wait_for_ready=True)
         assert [(await replies.read()).schema_version for _ in range(2)] == [answered] * 2
 
@@ -270,7 +270,7 @@ async def test_a_console_that_is_too_old_is_refused(
 ) -> None:
     monkeypatch.setattr(wire, "OLDEST_SCHEMA", 2)
     monkeypatch.setattr(wire, "SCHEMA_VERSION", 3)
-    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(60):
         with pytest.raises(grpc.aio.AioRpcError, match="the console reads up to 1: update it") as refused:
             await service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True).read()
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION

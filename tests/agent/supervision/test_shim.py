@@ -23,7 +23,7 @@ def python(program: str) -> tuple[str, ...]:
 async def run_to_end(spec: TaskSpec) -> ShimState:
     supervisor = Supervisor(spec, lambda _: None)
     await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await supervisor.ended()
     state = read_state(spec.state)
     assert state is not None
@@ -121,12 +121,12 @@ async def test_a_disk_that_hangs_stalls_no_task_and_its_loss_is_told_at_once(
     spec = replace(spec, directory=str(tmp_path))
     supervisor = Supervisor(replace(spec, command=python(program)), lambda _: None)
     await supervisor.start(Launch(1, 1, dict(os.environ), Reason("test")))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not (tmp_path / "through").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert "bytes of its output could not be written to" in caplog.text
     assert "could not be written" in supervisor.troubles[0]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         status = await supervisor.stop("because")
     assert status.exit is not None and status.exit.signal == signal.SIGTERM
     state = read_state(spec.state)

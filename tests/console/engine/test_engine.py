@@ -90,7 +90,7 @@ async def test_stop_tells_what_has_come_and_ends() -> None:
     await asyncio.sleep(0.01)
     source.tick()
     watching.stop()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
     assert [snapshot.at for snapshot in told.snapshots] == [fakes.NOW, fakes.NOW + 1]
 
 

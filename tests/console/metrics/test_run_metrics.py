@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -144,7 +145,8 @@ def test_the_goodput_of_a_new_run_begins_anew() -> None:
     assert before is not None and after is not None and after < before / 2
 
 
-def test_the_page_of_a_thousand_tasks_is_what_prometheus_reads() -> None:
+def test_the_page_of_a_thousand_tasks_is_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_metrics, "STALE", math.inf)
     metrics = last(simulated(3, 1000), 1000)
     page = RunPage(lambda: [metrics])
     writer, wanted = PageText(), "application/openmetrics-text;version=1.0.0"

@@ -42,7 +42,7 @@ class Watched:
             await asyncio.sleep(0)
 
     async def until(self, what: Callable[[list[Event]], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not what(self.events):  # noqa: ASYNC110 - it is many things that are waited for
                 await asyncio.sleep(0.02)
 

@@ -70,7 +70,7 @@ async def console_of(replies: list[bytes]) -> AsyncIterator[list[Event]]:
     channels = Channels(ClusterSpec("test", {W0: task}, {W0: agent}))
     source = asyncio.create_task(LiveSource(channels, Patience(silence=30)).run(inbox))
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not any(map(_is_last, events)):
                 await inbox.wait()
                 events += inbox.take(100)

@@ -47,7 +47,7 @@ async def watched(address: Address, tls: Tls | None) -> AsyncIterator[Callable[[
     running = asyncio.create_task(LiveSource(channels, Patience(0.05, 0.2, 2.0)).run(inbox))
 
     async def linked(words: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any(words in f"{event.state}: {event.reason}" for event in seen):
                 await inbox.wait()
                 seen.extend(event for event in inbox.take(100) if isinstance(event, LinkChanged))

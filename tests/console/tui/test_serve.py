@@ -48,7 +48,7 @@ async def served() -> AsyncIterator[Served]:
     await _answers(where)
     yield Served(where, url[0])
     server.terminate()
-    assert await asyncio.wait_for(server.wait(), 20) == 0
+    assert await asyncio.wait_for(server.wait(), 60) == 0
 
 
 async def _answers(where: str) -> None:
@@ -64,7 +64,7 @@ async def _answers(where: str) -> None:
 async def drawn(websocket: aiohttp.ClientWebSocketResponse, wanted: str) -> str:
     """Return the text that the terminal was told to draw until these words came, without its colours."""
     seen = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for message in websocket:
             seen += message.data.decode("utf-8", "replace") if message.type is aiohttp.WSMsgType.BINARY else ""
             if wanted in seen:

@@ -13,11 +13,14 @@ from tfscale.core.records.task_status import Exit, TaskState
 KWH = 3.6e6
 
 
-def noted(resources: RunResources, index: int, energies: Iterable[float | None], peaks: tuple[int, ...] = ()) -> None:
+def noted(
+    resources: RunResources, index: int, energies: Iterable[float | None], peaks: tuple[int, ...] = (), at: float = 0.0
+) -> None:
     frame = fakes.frame(fakes.worker(index))
     assert frame.probe is not None
     gpus = tuple(GpuSample(place, f"GPU-{place}", "A100", energy=energy) for place, energy in enumerate(energies))
-    resources.note(fakes.worker(index), replace(frame, gpus=gpus, probe=replace(frame.probe, memory_peaks=peaks)))
+    probe = replace(frame.probe, memory_peaks=peaks)
+    resources.note(fakes.worker(index), replace(frame, at=fakes.NOW + at, gpus=gpus, probe=probe))
 
 
 def test_a_gpu_that_two_tasks_share_counts_once_and_samples_of_both_may_come_in_any_order() -> None:
@@ -32,9 +35,20 @@ def test_a_gpu_that_two_tasks_share_counts_once_and_samples_of_both_may_come_in_
 
 def test_a_counter_that_began_anew_with_its_driver_takes_nothing_back() -> None:
     resources = RunResources()
-    for energy in (5 * KWH, 6 * KWH, 0.0, 0.5 * KWH):
-        noted(resources, 0, [energy])
+    for minute, energy in enumerate((5 * KWH, 6 * KWH, 0.0, 0.5 * KWH)):
+        noted(resources, 0, [energy], at=60.0 * minute)
     assert resources.joules == 1.5 * KWH
+
+
+def test_the_newest_sample_counts_at_once_but_not_that_of_a_task_that_was_lost_before_another() -> None:
+    resources = RunResources()
+    for second in range(3):
+        noted(resources, 0, [(5 + second) * KWH], at=second)
+    assert resources.joules == 2 * KWH
+    noted(resources, 0, [7.5 * KWH], at=3.0)
+    for minute in range(1, 4):
+        noted(resources, 1, [(8 + minute) * KWH], at=60.0 * minute)
+    assert resources.joules == 6 * KWH, "worker:0 told of less, long before"
 
 
 def test_gpus_without_a_counter_are_said_to_have_none() -> None:

@@ -30,7 +30,7 @@ def start(folder: Path, flags: Sequence[str], *words: str) -> subprocess.Popen[s
 
 def test_settings_are_judged_and_a_dead_one_is_a_row(short_path: Path) -> None:
     varied = ["--set", "pause=0.1,0.5", "--set", "batch=32,wrong"]
-    flags = [*varied, "--steps", "25", "--json", "out.json", "--csv", "out.csv"]
+    flags = [*varied, "--steps", "20", "--json", "out.json", "--csv", "out.csv"]
     ended = start(short_path, flags, "--batch", "{batch}", "--pause", "{pause}", "--epochs", "1000")
     told, errors = ended.communicate(timeout=900)
     assert ended.returncode == 0, errors
@@ -52,30 +52,22 @@ def test_settings_are_judged_and_a_dead_one_is_a_row(short_path: Path) -> None:
     assert is_clean(short_path) and not list((short_path / "state").rglob("*.jsonl"))
 
 
-def test_what_ctrl_c_ends_goes_on(short_path: Path) -> None:
-    flags = ["--set", "pause=0.1,0.5", "--steps", "25", "--rounds", "3"]
-    words = ("--epochs", "1000", "--pause", "{pause}")
-    ended = start(short_path, flags, *words)
+def test_a_script_that_knows_nothing_is_set_from_outside_and_what_ctrl_c_ends_goes_on(short_path: Path) -> None:
+    flags = ["--set", f"SEEN={short_path / 'seen'}", "--set", "precision=none,mixed_bfloat16", "--rounds", "3"]
+    ended = start(short_path, flags)
     assert ended.stderr is not None
     lines = [ended.stderr.readline(), ended.stderr.readline()]
-    assert lines[1].startswith("round 1: pause=0.1: ")
+    assert lines[1].startswith("round 1: precision=none: ")
     ended.send_signal(signal.SIGINT)
     told, errors = ended.communicate(timeout=60)
     assert ended.returncode == 130
     assert "the same command goes on after 1 run" in errors and "not judged yet" in told
     assert is_clean(short_path)
-    again = start(short_path, flags, *words)
+    again = start(short_path, flags)
     told, errors = again.communicate(timeout=300)
     assert again.returncode in (0, 5), errors
     assert "goes on after 1 run of an earlier call" in errors.splitlines()[0]
-    assert "pause=0.5  " in told and is_clean(short_path)
-
-
-def test_a_script_that_knows_nothing_is_set_from_outside(short_path: Path) -> None:
-    flags = ["--set", f"SEEN={short_path / 'seen'}", "--set", "precision=none,mixed_bfloat16", "--rounds", "3"]
-    ended = start(short_path, flags)
-    _, errors = ended.communicate(timeout=300)
-    assert ended.returncode in (0, 5), errors
+    assert "precision=mixed_bfloat16  " in told and is_clean(short_path)
     seen = (short_path / "seen").read_text().split()
     assert (seen.count("float32"), seen.count("bfloat16")) == (3, 3)
     taken = start(short_path, ["--set", "communication=auto,ring"])
@@ -90,8 +82,22 @@ def test_a_run_without_a_step_is_a_row_and_the_time_is_kept(short_path: Path) ->
     assert ended.returncode == 1, errors
     assert "batch=still: no step within 5.0 s (--patience)" in told
     short = start(
-        short_path, ["--set", "batch=32,still", "--budget", "25s", "--patience", "1000s"], "--batch", "{batch}"
+        short_path, ["--set", "batch=still,32", "--budget", "9s", "--patience", "1000s"], "--batch", "{batch}"
     )
     told, errors = short.communicate(timeout=120)
-    assert short.returncode == 5 and "no run has ended within --budget 25 s: the same command goes on" in errors
+    assert (
+        short.returncode == 5 and "no run has ended within --budget 9 s: the same command goes on with more" in errors
+    )
+    assert is_clean(short_path)
+
+
+def test_the_base_is_the_code_of_a_commit(short_path: Path) -> None:
+    script = short_path / "train.py"
+    script.write_text("raise ValueError('of the commit')")
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "begin"]):
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=short_path, check=True)
+    script.write_text("raise ValueError('of now')")
+    words = [TRAIN, "compare", "--against", "HEAD", "--", sys.executable, "train.py"]
+    told, errors = measuring_command.start(short_path, words).communicate(timeout=120)
+    assert "code=HEAD: exit status 1: ValueError: of the commit" in told and "of now" not in told, errors
     assert is_clean(short_path)

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", default="32")
@@ -26,6 +25,8 @@ if flags.room:
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + flags.room * 2**20, hard))
     held = np.zeros((int(flags.batch), 2**20), "uint8")
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+import tensorflow as tf  # noqa: E402 - what fails before it fails soon
 
 tf.keras.utils.set_random_seed(0)
 x = np.random.default_rng(0).normal(size=(6400, 32)).astype("float32")

@@ -19,7 +19,7 @@ BENCH = Path(__file__).parents[3] / "scripts/bench/advice.py"
 @pytest.mark.skipif(net_hosts.missing() != "", reason=net_hosts.missing())
 def test_links_twice_as_fast_bring_what_was_predicted(tmp_path: Path) -> None:
     runs = tmp_path / "runs.jsonl"
-    words = [sys.executable, BENCH, runs, "--rounds", "1", "--only", "links x2", "--program", "mlp"]
+    words = [sys.executable, BENCH, runs, "--rounds", "1", "--only", "links x2", "--program", "mlp", "--speed", "4"]
     subprocess.run(words, check=True, timeout=400)
     base, faster = map(json.loads, runs.read_text().splitlines())
     (predicted,) = [each for each in base["advice"]["would_help"] if each["assumes"] == "half the transfer"]

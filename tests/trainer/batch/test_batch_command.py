@@ -6,6 +6,7 @@ import re
 
 import pytest
 from tfscale.trainer import cli
+from tfscale.trainer.batch.batch_command import trial_of
 
 SCRIPT = ("--", "python", "train.py", "{batch}")
 
@@ -25,7 +26,7 @@ SCRIPT = ("--", "python", "train.py", "{batch}")
         (("--what", *SCRIPT), "unrecognized arguments: --what"),
         (("digits", *SCRIPT), "digits: give a program, or a command after --, not both"),
         (("digits", "--nope"), "unrecognized arguments: --nope"),
-        (("digits", "--rate", "0.1"), "--rate: digits has a rate of its own"),
+        (("digits", "--rate", "0"), "'0' is no learning rate: write a number above 0"),
         (("digits", "--strategy", "nope"), "there is no strategy 'nope'"),
         (("no-such",), "there is no program 'no-such'"),
     ],
@@ -34,3 +35,11 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], said: str, capsys: pytest
     assert cli.main(["batch", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(said, line), line
+
+
+def test_the_rate_of_a_program_grows_with_the_size() -> None:
+    flags = cli.parser().parse_args(["batch", "digits", "--start", "64", "--rate", "0.01", "--servers", "2"])
+    made = trial_of(flags, ["--strategy", "parameter-server"], [], cli.planned)(128)
+    planned = cli.planned([*made.command[1:-1], "result.json"])
+    assert (planned.batch, planned.rate) == (128, 0.02)
+    assert made.tasks == planned.local_tasks and made.tasks["ps"] == 2

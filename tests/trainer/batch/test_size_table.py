@@ -9,7 +9,7 @@ from tfscale.trainer.batch.size_search import SizeRow, SizeSearch
 from tfscale.trainer.batch.size_table import Found, table
 from tfscale.trainer.compare.measured_run import MeasuredRun
 
-FLAGS = argparse.Namespace(start=32, rate=None, workers=None)
+FLAGS = argparse.Namespace(program=None, start=32, rate=None, workers=None)
 
 
 def searched(steps: Mapping[int, float]) -> SizeSearch:

@@ -6,10 +6,8 @@ import json
 import os
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
-import fakes
 import numpy as np
 import pytest
 from tfscale.console.gate.gate import Outcome, gate
@@ -19,6 +17,9 @@ from tfscale.core.comparison.program_files import named_code
 from tfscale.core.comparison.rounds import Rounds
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.plots.terminal_plot import terminal_plot
+from tfscale.core.records.frame import Frame
+from tfscale.core.records.probe_status import ProbeState, ProbeStatus
+from tfscale.core.records.task_status import TaskState, TaskStatus
 from tfscale.core.wire.json_records import frame_to_json
 from tfscale.trainer import cli
 from tfscale.trainer.compare import compare_command, comparison
@@ -119,7 +120,7 @@ def test_a_comparison_whose_time_is_below_a_round_goes_on_with_the_next_run(monk
         runner = Runner(most=2)
         cut = compared(runner, monkeypatch)
         assert cut.is_cut and runner.made == [(place, name) for place, names in places for name in names][made:][:2]
-        assert ("undecided after 1 run: nothing is known about the next" in table(cut, None)) == (made < 8)
+        assert ("undecided after 1 run, which says nothing about the next" in table(cut, None)) == (made < 8)
     assert not compared(Runner(), monkeypatch).is_cut
 
 
@@ -268,10 +269,9 @@ def test_memory_is_that_of_the_device_where_tensorflow_counts_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for pid, peaks in {1: (2_000_000_000, 31_300_000_000), 2: (1_000_000_000,), 3: ()}.items():
-        frame = fakes.frame(fakes.worker(0))
-        assert frame.probe is not None
-        told = replace(frame, probe=replace(frame.probe, memory_peaks=peaks))
-        (tmp_path / f"{pid}.jsonl").write_text(json.dumps(frame_to_json("worker:0", told)) + "\n")
+        probe = ProbeStatus(ProbeState.MEASURING, memory_peaks=peaks)
+        frame = Frame(1, 1.0, TaskStatus(TaskState.RUNNING), probe)
+        (tmp_path / f"{pid}.jsonl").write_text(json.dumps(frame_to_json("worker:0", frame)) + "\n")
     files = StepFiles(tmp_path)
     files.follow()
     runner = Runner()

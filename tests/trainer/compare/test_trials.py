@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from tfscale.core.errors import UsageError
 from tfscale.trainer import cli
 from tfscale.trainer.compare.axes import names_of, parse_axes, settings_of
+from tfscale.trainer.compare.compare_command import trials_of
+from tfscale.trainer.compare.earlier_code import earlier_code
 from tfscale.trainer.compare.trials import Trial, program_trials, script_trials, variables_of
 
 
@@ -33,6 +37,31 @@ def test_other_braces_and_those_of_values_stay() -> None:
     assert found[3].command == ["python", '{"a":1,"b":y}', 'f"{b}{c}"']
 
 
+def test_the_code_of_a_commit_is_the_base(tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
+    (tmp_path / "train.py").write_text("# earlier")
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "begin"]):
+        subprocess.run([*git, *words], check=True)
+    (tmp_path / "train.py").write_text("# now")
+    flags = cli.parser().parse_args(["compare", "--against", "HEAD", "--set", "a=1,2"])
+    with earlier_code("HEAD") as earlier:
+        made = trials_of(flags, [], ["python", "train.py", "--a={a}", "{b}"], cli.planned, earlier)
+        assert [trial.name for trial in made] == ["code=HEAD a=1", "code=HEAD a=2", "code=now a=1", "code=now a=2"]
+        assert made[3].command == ["python", "./train.py", "--a=2", "{b}"]
+        assert Path(made[0].command[1]).read_text() == "# earlier" and made[0].files != made[2].files
+        for command in (["python", "-c", "{a}"], []):
+            with pytest.raises(UsageError, match="--against HEAD: the command names no file of that commit"):
+                trials_of(flags, [], command, cli.planned, earlier)
+    assert earlier is not None and not earlier.folder.exists()
+    with pytest.raises(UsageError, match="--against nope: there is no such commit"), earlier_code("nope"):
+        pass
+
+
+def test_a_folder_without_git_is_told() -> None:
+    with pytest.raises(UsageError, match="--against HEAD: fatal: not a git repository"), earlier_code("HEAD"):
+        pass
+
+
 def test_thousands_and_values_with_commas() -> None:
     assert parse_axes(["n=1k,2.5k,1M,10ms"])[0].values == ("1000", "2500", "1000000", "10ms")
     assert parse_axes(["with=none;mixed=bfloat16,wire=bfloat16"])[0].values == ("none", "mixed=bfloat16,wire=bfloat16")
@@ -45,6 +74,7 @@ def test_the_same_value_again_is_a_setting_of_its_own() -> None:
 def test_places_and_variables_are_set_around_the_script(tmp_path: Path) -> None:
     _, found = trials("workers=none,3", "replicas=2", "threads=4", "TF_XLA_FLAGS=x", "precision=mixed_bfloat16")
     assert (found.tasks, list(found.flags)) == ({"worker": 3}, ["--replicas", "2"])
+    assert trials("workers=2", "servers=1,2")[1].tasks == {"chief": 1, "worker": 2, "ps": 2}
     assert found.command == ["python", "train.py"] and found.outside == {"precision": "mixed_bfloat16"}
     variables = variables_of(found, tmp_path)
     assert (variables["TF_NUM_INTRAOP_THREADS"], variables["TF_XLA_FLAGS"]) == ("4", "x")

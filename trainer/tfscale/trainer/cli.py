@@ -21,7 +21,7 @@ from tfscale.trainer.launch.local_run import run_locally, run_program_locally
 from tfscale.trainer.launch.module_checks import check_own, check_parts, own_settings
 from tfscale.trainer.launch.place import check_tasks, own_tasks, read_place
 from tfscale.trainer.launch.plan import LOOPS, Plan, flag, flags_of, keras_of, make_plan
-from tfscale.trainer.launch.program_flags import place
+from tfscale.trainer.launch.program_flags import learning_rate, place
 from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.scale import scale_flags
 
@@ -180,6 +180,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--steps", type=int, metavar="N", help="default 200")
     run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")
+    run.add_argument("--rate", type=learning_rate, metavar="R", help="of learning; default the program's")
     run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
     run.add_argument("--examples", type=int, metavar="N", help="synthetic ones to make; default the program's")
     run.add_argument("--json", type=place, metavar="FILE", help="write the result there")

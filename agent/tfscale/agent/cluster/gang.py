@@ -630,7 +630,7 @@ def _verb(operation: Operation) -> Verb:
 def _failure(status: TaskStatus, generation: int) -> str:
     """Return how a task that was started in this generation has failed, empty if it has not."""
     end = status.exit
-    if status.generation != generation or status.state not in (TaskState.EXITED, TaskState.LOST):
+    if status.generation != generation or not status.is_over:
         return ""
     if end is None:
         return f"is {status.state}: {status.reason}"

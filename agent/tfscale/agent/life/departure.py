@@ -16,7 +16,7 @@ from tfscale.agent.supervision.transitions import has_finished
 from tfscale.core.cluster.placement.place_rule import MOVABLE
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records.frame import Farewell
-from tfscale.core.records.task_status import TaskState, TaskStatus
+from tfscale.core.records.task_status import TaskStatus
 
 _logger = logging.getLogger(__name__)
 _UNWATCHED = 10.0
@@ -25,7 +25,6 @@ _UNDECIDED = 300.0
 """Seconds for which the stop of what served a finished task waits for a majority of the agents."""
 _AGAIN = 1.0
 """Seconds between two tries of that."""
-_ENDED = (TaskState.EXITED, TaskState.LOST)
 
 
 class Departure:
@@ -85,7 +84,7 @@ class Departure:
         supervisor = self._parts.supervisor
         by_itself = supervisor.answered is not None or supervisor.is_ended_by_others or self._parts.recovery.gave_up
         is_order = status.exit is not None and status.exit.requested and not by_itself
-        is_left = status.state in _ENDED and not self._parts.recovery.is_pending
+        is_left = status.is_over and not self._parts.recovery.is_pending
         if self._ends_with_task and is_left and not is_order:
             self.asked.set()
 
@@ -94,7 +93,7 @@ class Departure:
         now, parts = time.monotonic(), self._parts
         if not self._settings.exit_unwatched:
             return
-        is_left = parts.supervisor.status.state in _ENDED and not parts.recovery.is_pending
+        is_left = parts.supervisor.status.is_over and not parts.recovery.is_pending
         if parts.feed.is_watched or not is_left:
             self._watched = now
         elif now - self._watched > _UNWATCHED:

@@ -288,7 +288,7 @@ class Supervisor:
     def explain(self, words: str, restart_at: float | None = None) -> bool:
         """Add the fate of an ended task to its reason; return whether the status has changed."""
         before = self._status
-        if before.state in (TaskState.EXITED, TaskState.LOST):
+        if before.is_over:
             reason = "; ".join(filter(None, (self._why_ended, words)))
             self._status = replace(before, reason=reason, restart_at=restart_at)
         return self._status != before

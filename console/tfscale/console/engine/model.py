@@ -86,7 +86,7 @@ class TaskView:
     @property
     def is_over(self) -> bool:
         """True if no process of the task runs, by its newest news: it has ended, or was lost."""
-        return self.status is not None and self.status.state in (TaskState.EXITED, TaskState.LOST)
+        return self.status is not None and self.status.is_over
 
     @property
     def is_stale(self) -> bool:

@@ -229,8 +229,7 @@ class ClusterState:
         if before is not None and key == (before.state, before.generation, before.attempt):
             if after.reason not in ("", before.reason):
                 # What becomes of a task that has ended, or what an order has done to one that goes on.
-                is_over = after.state in (TaskState.EXITED, TaskState.LOST)
-                self._timeline.add_news(at, "warning" if is_over else "info", task, after.reason, "task")
+                self._timeline.add_news(at, "warning" if after.is_over else "info", task, after.reason, "task")
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return

@@ -56,6 +56,8 @@ class Tracking:
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         """Take in a snapshot; those between two periods are left out."""
+        if not self._feeders:
+            return
         self._first = snapshot.at if self._first is None else self._first
         is_known = any(_is_measured(view.frame) for view in snapshot.tasks)
         if not is_known and snapshot.at < self._first + _MEASURED_WITHIN:

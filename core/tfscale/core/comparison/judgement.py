@@ -21,6 +21,8 @@ ERROR = 0.05
 """Probability with which a change is told where there is none."""
 MISSED = 0.1
 """Probability with which a change as large as `Judgement.visible` is not told."""
+FAR = 10.0
+"""Change, as a fraction, from which the bound of an undecided one says nothing: the runs differ too much."""
 TRIMMED = 8
 """One of so many values is left out at each end. Of 120 rounds on a busy machine, judged by 16 at a time and by quick
 steps, 93 % found the 5 % so, and 64 % with plain means; runs with a noise of 2.5 % need 12 rounds where 11 would do."""
@@ -65,8 +67,9 @@ class Judgement:
 
     @property
     def interval(self) -> str:
-        """The change with its bounds where these are known: `+5.1% (+4.0% to +6.3%)`."""
-        bounds = "" if self.high == math.inf else f" ({self.low:+.1%} to {self.high:+.1%})"
+        """The change with its bounds where these say something: `+5.1% (+4.0% to +6.3%)`."""
+        says_nothing = self.high == math.inf or (self.verdict is Verdict.UNDECIDED and self.high > FAR)
+        bounds = "" if says_nothing else f" ({self.low:+.1%} to {self.high:+.1%})"
         return f"{self.change:+.1%}{bounds}"
 
 

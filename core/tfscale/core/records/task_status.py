@@ -76,3 +76,8 @@ class TaskStatus:
     """Time of the task's next automatic restart; None without one."""
     restarted_for: str = ""
     """Name of the slow task for whose sake the policy `on_straggler` made this start; empty for any other reason."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once the task's process has ended, or was lost with its shim."""
+        return self.state in (TaskState.EXITED, TaskState.LOST)

@@ -183,7 +183,7 @@ async def test_it_plays_at_the_pace_of_the_clock() -> None:
     source, told = SimulatedSource(16), fakes.Told()
     watching = Engine(source, states(source.spec))
     asyncio.get_running_loop().call_later(2.6, watching.stop)
-    await asyncio.wait_for(watching.run(told), 10)
+    await asyncio.wait_for(watching.run(told), 60)
     assert 2 <= len(told.snapshots) <= 3 and told.snapshots[-1].up == 16
     frames_told = [event for event in told.events if isinstance(event, FrameArrived)]
     assert 32 <= len(frames_told) <= 48

@@ -31,6 +31,8 @@ from tfscale.trainer.compare.trials import (
 from tfscale.trainer.launch.local_cluster import interrupt_on_signals
 
 _HEAD_ROOM = "head-room "
+_PLACES = ("workers", "servers")
+"""Flags for the number of tasks."""
 _OFF = 0.1
 """Difference of a step's examples from those that its size would make, as a share, from which it is another size."""
 
@@ -47,7 +49,7 @@ def batch(flags: argparse.Namespace, run_words: Sequence[str], command: Sequence
     check_working_folder()
     trial = trial_of(flags, run_words, command, plan)
     trial(flags.start)
-    settings = [str(each) for each in (flags.start, flags.steps, flags.rate, flags.workers, flags.program)]
+    settings = [str(getattr(flags, name)) for name in ("start", "steps", "rate", *_PLACES, "program")]
     files = files_of([str(flags.program), *run_words, *command])
     with kept_runs(["batch", *settings, *run_words, "--", *command], files) as kept:
         return _find(flags, _Sizes(trial, flags, kept), kept)
@@ -69,24 +71,26 @@ def trial_of(
         raise UsageError("--rate R and {rate} in the command go together: --rate 0.01 -- python train.py --lr {rate}")
 
     def of_size(size: int) -> Trial:
-        setting: Setting = {"batch": str(size)}
-        if flags.rate is not None:
-            setting["rate"] = f"{flags.rate * size / flags.start:.6g}"
-        if flags.workers is not None:
-            setting["workers"] = str(flags.workers)
+        setting: Setting = {"batch": str(size), **_scaled(flags, size)}
+        setting |= {name: str(value) for name in _PLACES if (value := getattr(flags, name)) is not None}
         return script_trials(command, [Axis(name, (value,)) for name, value in setting.items()], {"": setting})[0]
 
     return of_size
 
 
 def _program(flags: argparse.Namespace, run_words: Sequence[str], plan: Read) -> Callable[[int], Trial]:
-    if flags.rate is not None:
-        raise UsageError(
-            f"--rate: {flags.program} has a rate of its own; only a script's command takes one, as {{rate}}"
-        )
-    given = {"--steps": flags.steps, "--workers": flags.workers}
-    words = [*run_words, *(word for name, value in given.items() if value for word in (name, str(value)))]
-    return lambda size: program_trials(flags.program, words, {"": {"batch": str(size)}}, plan)[0]
+    given = {name: value for name in ("steps", *_PLACES) if (value := getattr(flags, name)) is not None}
+    words = [*run_words, *(word for name, value in given.items() for word in (f"--{name}", str(value)))]
+
+    def of_size(size: int) -> Trial:
+        return program_trials(flags.program, words, {"": {"batch": str(size), **_scaled(flags, size)}}, plan)[0]
+
+    return of_size
+
+
+def _scaled(flags: argparse.Namespace, size: int) -> Setting:
+    """Return the learning rate of a size, by linear scaling; nothing where none is given."""
+    return {} if flags.rate is None else {"rate": f"{flags.rate * size / flags.start:.6g}"}
 
 
 class _Sizes:

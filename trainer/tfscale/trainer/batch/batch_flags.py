@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tfscale.trainer.compare.compare_flags import seconds
-from tfscale.trainer.launch.program_flags import above_0, new_file
+from tfscale.trainer.launch.program_flags import above_0, learning_rate, new_file
 
 EXAMPLES = """examples:
   tfscale-train batch -- python train.py --batch {batch}
@@ -28,20 +28,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=above_0, default=1, metavar="N", help="of each size; default 1")
     parser.add_argument("--steps", type=above_0, metavar="N", help="of each run, after which a script is ended")
     parser.add_argument("--workers", type=above_0, metavar="N", help="a cluster of N workers on this machine")
+    parser.add_argument("--servers", type=above_0, metavar="N", help="parameter servers of it, and a chief")
     parser.add_argument(
-        "--rate", type=_rate, metavar="R", help="learning rate at --start; {rate} is scaled with the size"
+        "--rate", type=learning_rate, metavar="R", help="learning rate at --start; {rate} is scaled with the size"
     )
     parser.add_argument("--budget", type=seconds, default=1800.0, metavar="TIME", help="for all runs; default 30m")
     parser.add_argument("--patience", type=seconds, default=300.0, metavar="TIME", help="for a first step; default 5m")
     parser.add_argument("--json", type=new_file, metavar="FILE", help="write all numbers of all runs there")
     parser.add_argument("--csv", type=new_file, metavar="FILE", help="write a line for each size there")
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no learning rate: write a number above 0")
-    return rate

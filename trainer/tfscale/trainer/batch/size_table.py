@@ -114,10 +114,11 @@ def _remarks(
     told += _choice(search, found)
     chosen = found.chosen if found else None
     if any(_is_worse(base, line["loss"]) for line in lines):
-        rate = "the learning rate was scaled with the size" if flags.rate else "the learning rate was the same"
+        script = "" if flags.program else ", with {rate} in the command,"
+        rate = "was scaled with the size" if flags.rate else f"was the same; --rate R{script} scales it with the size"
         told.append(
             f"! its loss after {equal_examples(search):,.0f} examples is more than {LOSS_MARGIN:.0%} above that of "
-            f"batch {flags.start}: it made fewer updates; {rate}"
+            f"batch {flags.start}: it made fewer updates; the learning rate {rate}"
         )
     spread = [line["spread"] for line in lines if line["spread"] is not None]
     if slowed := _slowed(search, found):

@@ -22,6 +22,7 @@ from tfscale.core.text import elapsed, plural
 from tfscale.core.working_folder import check_working_folder
 from tfscale.trainer.compare.axes import names_of, parse_axes, settings_of
 from tfscale.trainer.compare.comparison import Comparison
+from tfscale.trainer.compare.earlier_code import CODE, NOW, EarlierCode, earlier_code
 from tfscale.trainer.compare.intervals_chart import intervals_chart
 from tfscale.trainer.compare.kept_runs import KeptRuns, kept_runs
 from tfscale.trainer.compare.measured_run import MeasuredRun
@@ -55,11 +56,13 @@ def compare(flags: argparse.Namespace, run_words: Sequence[str], command: Sequen
         raise UsageError("--cost-per-hour: give --loss L, the loss to which the cost is told")
     check_steps(flags.steps)
     price = _price(flags)
-    trials = trials_of(flags, run_words, command, plan)
-    identity = [*flags.set, str(flags.steps), str(flags.program), *run_words, "--", *command]
-    files = files_of([str(flags.program), *run_words, *command])
-    with kept_runs(identity, files) as kept:
-        return _compare(flags, Comparison(trials, Rounds(flags.rounds, flags.margin), kept), kept, price)
+    with earlier_code(flags.against) as earlier:
+        trials = trials_of(flags, run_words, command, plan, earlier)
+        identity = [*flags.set, str(flags.steps), str(flags.program), *run_words, "--", *command]
+        identity += [earlier.identity] if earlier else []
+        files = files_of([str(flags.program), *run_words, *command])
+        with kept_runs(identity, files) as kept:
+            return _compare(flags, Comparison(trials, Rounds(flags.rounds, flags.margin), kept), kept, price)
 
 
 def _price(flags: argparse.Namespace) -> GpuPrice | None:
@@ -73,12 +76,20 @@ def _price(flags: argparse.Namespace) -> GpuPrice | None:
     return load_cluster(path).gpu_price if path else None
 
 
-def trials_of(flags: argparse.Namespace, run_words: Sequence[str], command: Sequence[str], plan: Read) -> list[Trial]:
+def trials_of(
+    flags: argparse.Namespace,
+    run_words: Sequence[str],
+    command: Sequence[str],
+    plan: Read,
+    earlier: EarlierCode | None = None,
+) -> list[Trial]:
     """Return what is compared. Raises UsageError."""
-    axes = parse_axes(flags.set)
+    axes = parse_axes([*([f"{CODE}={earlier.commit};{NOW}"] if earlier else []), *flags.set])
     combined = settings_of(axes)
     settings = dict(zip(names_of(combined, axes), combined, strict=True))
     check_words(flags.program, run_words, command)
+    if earlier:
+        return script_trials(earlier.placed(command), axes, settings, {CODE: earlier.folders})
     if flags.program is None:
         return script_trials(command, axes, settings)
     steps = [] if flags.steps is None else ["--steps", str(flags.steps)]
@@ -106,12 +117,13 @@ def _compare(flags: argparse.Namespace, comparison: Comparison, kept: KeptRuns, 
     if flags.loss is not None:
         print(*loss_lines(comparison, flags.loss, price), sep="\n", flush=True)
     _write(flags, comparison, price)
-    if comparison.is_cut:
+    status = _status(comparison)
+    if comparison.is_cut and status != ExitStatus.WELL:
         longest = max((run.wall for run in kept.runs), default=0.0)
         print(time_is_over(kept.runs[before:], longest, flags.budget), file=sys.stderr)
     else:
         kept.forget()
-    return _status(comparison)
+    return status
 
 
 def _announced(comparison: Comparison, budget: float, kept: int) -> str:
@@ -138,8 +150,10 @@ class _Told:
     def _best(self) -> str:
         """Return the fastest setting so far, also where it is not judged yet."""
         rows = self._comparison.rows()
+        if rows[0].reason:
+            return "the base has failed"
         if any(row.judgement for row in rows):
-            return next(iter(best_lines(rows, [summary(row, None) for row in rows])), "the base has failed")
+            return best_lines(rows, [summary(row, None) for row in rows])[0]
         times = {
             row.trial.name: fmean(run.per_example(run.step) or 0.0 for run in row.measured)
             for row in rows

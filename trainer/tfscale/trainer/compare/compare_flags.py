@@ -15,14 +15,15 @@ from tfscale.trainer.launch.program_flags import above_0, new_file
 EXAMPLES = """examples:
   tfscale-train compare --set batch=32,64,128 -- python train.py --batch {batch}
   tfscale-train compare --set precision=float32,mixed_bfloat16 --steps 300 -- python train.py
+  tfscale-train compare --against HEAD~1 -- python train.py
   tfscale-train compare digits --set strategy=one-device,mirrored --set batch=32,64 --steps 200"""
 ABOUT = f"""Compare a program of `tfscale-train run`, or a script that knows nothing of tfscale, under several settings.
 
 --set NAME=VALUE,VALUE varies one thing; several of them are combined. The first values are the base. NAME is a flag of
 `tfscale-train run`; {{NAME}} in the command of a script; a variable of the environment in capitals; or, in a script
 that knows nothing of it, one of: precision, jit_compile, steps_per_execution, communication, bytes_per_pack, wire,
-prefetch, map, auto_shard, strategy, workers, replicas, threads. A value `none` leaves it out; 10k is 10000; values that
-contain commas have semicolons between them.
+prefetch, map, auto_shard, strategy, workers, servers, replicas, threads. A value `none` leaves it out; 10k is 10000;
+values that contain commas have semicolons between them.
 
 Each round runs every setting once, in turns. After {FEWEST} rounds at least each is faster, slower, within the margin,
 or undecided; only what is undecided goes on. Exit status 0: all are decided; 5: some are not; 1: nothing could be
@@ -34,6 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of this command."""
     parser.add_argument("program", nargs="?", metavar="PROGRAM", help="as for run; without it, a command after --")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=V,V", help="what is varied, and its values")
+    parser.add_argument("--against", metavar="COMMIT", help="the base is the script as this commit of git has it")
     parser.add_argument("--budget", type=seconds, default=1800.0, metavar="TIME", help="for all runs; default 30m")
     parser.add_argument(
         "--rounds", type=above_0, default=MOST, metavar="N", help=f"at most; at least {FEWEST}, default {MOST}"

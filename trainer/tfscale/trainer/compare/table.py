@@ -12,9 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours
-from tfscale.core.comparison.judgement import Verdict
+from tfscale.core.comparison.judgement import FAR, Verdict
 from tfscale.core.records.step_batch import PHASES
-from tfscale.core.text import duration, elapsed, plural, step_time
+from tfscale.core.text import duration, elapsed, step_time
 from tfscale.trainer.compare.comparison import LOSS_MARGIN, Comparison, Row
 from tfscale.trainer.compare.measured_run import MeasuredRun, memory_words, seconds_to
 
@@ -136,10 +136,11 @@ def remarks(comparison: Comparison, rows: Sequence[Row], found: Sequence[dict[st
         f"{sure} of comparisons. Within: less than {margin} either way."
     )
     if (noise := comparison.noise()) is not None:
+        visible = comparison.rounds.visible(noise)
+        least = f"a slowdown of {visible:.1%}" if visible < FAR else "no slowdown"
         lines.append(
-            f"Runs of one setting differ by {noise:.1%} here (standard deviation): in "
-            f"{comparison.rounds.most} rounds a slowdown of {comparison.rounds.visible(noise):.1%} is found by 9 of 10 "
-            "comparisons."
+            f"Runs of one setting differ by {noise:.1%} here (standard deviation): in {comparison.rounds.most} rounds "
+            f"{least} is found by 9 of 10 comparisons."
         )
     return lines
 
@@ -148,12 +149,10 @@ def _undecided(row: Row, comparison: Comparison, base: Row) -> str:
     """Return what an undecided setting could have shown, and what would decide it."""
     judged, runs = row.judgement, len(row.measured)
     assert judged is not None
-    if judged.visible == math.inf:
-        return f"undecided after {plural(runs, 'run')}: nothing is known about the next"
-    told = (
-        f"undecided after {plural(runs, 'run')}, which differ too much: a slowdown of {judged.visible:.0%} would have "
-        "been found by 9 of 10 comparisons"
-    )
+    if runs < 2:
+        return "undecided after 1 run, which says nothing about the next"
+    shown = f", and would have shown a slowdown of {judged.visible:.0%} in 9 of 10 comparisons, no smaller one"
+    told = f"undecided: its {runs} runs differ too much{shown if judged.visible < FAR else ' to show anything'}"
     needed = comparison.rounds.needed(comparison.noise(row.trial) or 0.0, judged.change)
     if comparison.is_cut:
         told += "; the same command goes on"

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfscale.core.comparison.program_files import named_code
@@ -47,7 +48,7 @@ OUTSIDE: Mapping[str, Parse] = {
     "strategy": one_of("mirrored", "multi-worker"),
 }
 """Settings that an unmodified script gets from outside, where it says nothing itself; with the parser of each."""
-PLACES: Mapping[str, Parse] = {"workers": count, "replicas": count, "threads": count}
+PLACES: Mapping[str, Parse] = {"workers": count, "servers": count, "replicas": count, "threads": count}
 """Settings of what is around the script."""
 RESULT = "{result}"
 """Word of a command that stands for the file of the run's result."""
@@ -110,13 +111,25 @@ def check_command(command: Sequence[str]) -> None:
         raise UsageError(f"{script}: there is no such file in {Path.cwd()}")
 
 
-def script_trials(command: Sequence[str], axes: Sequence[Axis], settings: Mapping[str, Setting]) -> list[Trial]:
-    """Return the trials of a user's own command. Raises UsageError."""
+def script_trials(
+    command: Sequence[str],
+    axes: Sequence[Axis],
+    settings: Mapping[str, Setting],
+    written: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> list[Trial]:
+    """Return the trials of a user's own command. Raises UsageError.
+
+    Args:
+        command: with {NAME} for the value of an axis.
+        axes: what is varied.
+        settings: by name.
+        written: what the command has for a value, by axis and value, where that is not the value itself.
+    """
     check_command(command)
     for axis in axes:
         if not any(f"{{{axis.name}}}" in word for word in command):
             _check(axis)
-    return [_script_trial(name, command, setting) for name, setting in settings.items()]
+    return [_script_trial(name, command, setting, written) for name, setting in settings.items()]
 
 
 def _check(axis: Axis) -> None:
@@ -132,21 +145,25 @@ def _check(axis: Axis) -> None:
             parse(value, f"--set {axis.name}")
 
 
-def _script_trial(name: str, command: Sequence[str], setting: Setting) -> Trial:
+def _script_trial(
+    name: str, command: Sequence[str], setting: Setting, written: Mapping[str, Mapping[str, str]]
+) -> Trial:
+    places = {axis: written.get(axis, {}).get(value, value) for axis, value in setting.items()}
     # Other braces of the command, as those of JSON, and those of values stay as they are.
-    words = [re.sub(r"{([\w-]+)}", lambda match: setting.get(match[1], match[0]), word) for word in command]
+    words = [re.sub(r"{([\w-]+)}", lambda match: places.get(match[1], match[0]), word) for word in command]
     named = {axis for axis in setting if any(f"{{{axis}}}" in word for word in command)}
     given = {axis: value for axis, value in setting.items() if axis not in named and value != LEFT_OUT}
     variables = {axis: value for axis, value in given.items() if axis.isupper()}
     if "threads" in given:
         variables |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), given["threads"])
-    workers = int(given.get("workers", 0))
+    workers, servers = int(given.get("workers", 0)), int(given.get("servers", 0))
+    tasks = {"worker": workers} if workers > 1 else {}
     return Trial(
         name,
         setting,
         command=words,
         files=named_code(words),
-        tasks={"worker": workers} if workers > 1 else {},
+        tasks={"chief": 1, "worker": max(workers, 1), "ps": servers} if servers else tasks,
         variables=variables,
         flags=["--replicas", given["replicas"]] if int(given.get("replicas", 1)) > 1 else [],
         outside={axis: OUTSIDE[axis](value, axis) for axis, value in given.items() if axis in OUTSIDE},

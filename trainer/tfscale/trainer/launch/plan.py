@@ -43,6 +43,8 @@ class Plan:
     """Examples of one replica's step; None stands for the program's own number."""
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
+    rate: float | None = None
+    """Learning rate of one replica; None stands for the program's own."""
     seed: int = 0
     examples: int | None = None
     """Examples that a program with synthetic data makes; None stands for its usual number."""
@@ -92,7 +94,10 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     )
 
 
-_AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "examples", "json", "checkpoints", "tensorboard")
+_AS_THEY_ARE = (
+    *("loop", "steps", "batch", "global_batch", "rate", "seed", "examples"),
+    *("json", "checkpoints", "tensorboard"),
+)
 
 
 def _program(name: str) -> Entry:

@@ -36,6 +36,17 @@ def above_0(text: str) -> int:
     return _bounded(text)
 
 
+def learning_rate(text: str) -> float:
+    """Parse a learning rate."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no learning rate: write a number above 0")
+    return rate
+
+
 def seed(text: str) -> int:
     """Parse a seed."""
     if not text.isdecimal():

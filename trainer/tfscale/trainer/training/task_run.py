@@ -86,7 +86,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     delays = Delays(keras, DueDelay(delay) if delay else None)
     with strategy.scope():
         model = delays.model(program.build_model(keras))
-        rate = parts.learning_rate(program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
+        rate = parts.learning_rate(plan.rate or program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
         with _refusals():
             optimizer = parts.optimizer(keras, delays.optimizer(kind, rate))

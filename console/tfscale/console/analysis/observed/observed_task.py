@@ -149,7 +149,7 @@ class ObservedTask:
     @property
     def is_over(self) -> bool:
         """True once its process has ended, or was lost with its shim."""
-        return self.state in (TaskState.EXITED, TaskState.LOST)
+        return self.status is not None and self.status.is_over
 
     @property
     def ended_well(self) -> bool:
