@@ -25,7 +25,7 @@ _NONE_FASTER = {
     frozenset({Verdict.SLOWER}): "the base",
     frozenset({Verdict.WITHIN}): "none, all are as fast as the base",
 }
-"""What is told of the fastest, by the verdicts of the other settings."""
+"""Words for the fastest setting where none is faster than the base, by the verdicts of the others."""
 
 
 def summary(row: Row, target: float | None) -> dict[str, Any]:
