@@ -229,7 +229,7 @@ def test_sigterm_drains_and_a_second_agent_is_refused(cluster: str, tmp_path: Pa
         second = subprocess.run(command, capture_output=True, text=True)
         agent.terminate()
         agent.stderr.read()
-        assert agent.wait(10) == 0
+        assert agent.wait(60) == 0
     assert second.returncode == 1
     assert f"has an agent with pid {agent.pid} already" in second.stderr
     assert second.stderr.count("\n") == 1

@@ -29,7 +29,7 @@ def log_of(folder: Path, program: str, *flags: str, **variables: str) -> list[st
     cluster.write_text(f'[cluster]\nworker = ["{next(addresses)}"]\n[agents]\n"worker:0" = "{next(addresses)}"\n')
     command = [sys.executable, "-m", "tfscale.agent.cli", "--cluster", str(cluster), "--role=worker", "--index=0"]
     command += ["--state-dir", str(folder), "--exit-with-task", *flags, "--", sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, env=os.environ | variables)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables)
     return ended.stderr.splitlines()
 
 
@@ -79,7 +79,7 @@ async def test_an_agent_whose_stderr_nobody_reads_begins_its_task_and_ends(
         await runs(settings)
         assert len(os.read(read, padding)) == padding
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         with os.fdopen(read) as pipe:
             lines = pipe.read().splitlines()
     assert all(map(LINE.fullmatch, lines))

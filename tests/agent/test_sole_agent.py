@@ -62,7 +62,7 @@ def test_an_agent_begins_while_a_hand_over_looks_for_one(
         pass
     with ThreadPoolExecutor() as pool:
         looking = pool.submit(holder, settings)
-        assert looks.wait(10)
+        assert looks.wait(60)
         with sole_agent(settings):
             assert looking.result() is None
 

@@ -31,7 +31,7 @@ def _stderr_of_a_console(folder: Path, **variables: str) -> str:
         cluster.write_text(f'[cluster]\nworker = ["127.0.0.1:1"]\n[agents]\n"worker:0" = "{agent}"\n')
         command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", cluster, "--once"]
         environment = {**os.environ, "XDG_CONFIG_HOME": "/nonexistent", **variables}
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=40, check=False)
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
         server.shutdown()
     return ran.stderr
 

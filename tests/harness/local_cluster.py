@@ -79,7 +79,7 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
     for agent in agents:
         agent.terminate()
     for agent in agents:
-        agent.wait(20)
+        agent.wait(120)
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ class WatchedCluster:
 
     def end(self) -> None:
         self._console.send_signal(signal.SIGINT)
-        self._console.wait(20)
+        self._console.wait(60)
         end([*self.agents.values()])
 
     def read(self) -> Recording:

@@ -43,7 +43,7 @@ assert [cli.main(["run", name, "--steps", "0"]) for name in sys.argv[1:]] == [2]
 left = [name for name in sys.modules if name.startswith(("tensorflow", "sklearn", "tfscale.trainer.programs."))]
 assert not left, left
 """
-    subprocess.run([sys.executable, "-c", script, *OWN], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", script, *OWN], timeout=240, check=True)
 
 
 def test_the_chosen_keras_is_looked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,8 +112,8 @@ class Training:
         """End the training, and require that each step was reported once, in order."""
         self.probe._stop.set()
         self.probe.flush()
-        self.reporter.close(5.0)
-        self.agent.close(5.0)
+        self.reporter.close(60.0)
+        self.agent.close(60.0)
         assert self.sequences == list(range(self.loop.steps))
 
 
@@ -347,7 +347,7 @@ def test_a_probe_whose_thread_the_script_ends_says_so(seconds: Seconds, capsys: 
     thread = seconds.probe._thread
     assert thread is not None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
-    thread.join(5)
+    thread.join(60)
     (*_, report) = seconds.reports.kept
     assert report.status is not None and report.status.state is ProbeState.DISABLED
     assert "its thread was ended by SystemExit()" in report.status.message
@@ -355,6 +355,6 @@ def test_a_probe_whose_thread_the_script_ends_says_so(seconds: Seconds, capsys: 
 
 
 def test_a_forked_child_reports_nothing_when_it_ends() -> None:
-    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=240, check=True)
     parent, closed = ran.stdout.splitlines()
     assert closed.split()[-1] == parent.split()[-1]

@@ -168,6 +168,12 @@ def _gate(invocation: Invocation) -> int:
     return run_gate(invocation.arguments, invocation.flags)
 
 
+def _runs(invocation: Invocation) -> int:
+    from tfscale.console.baselines.runs_command import list_runs
+
+    return list_runs(invocation.arguments, invocation.flags, invocation.environment)
+
+
 def _init(invocation: Invocation) -> int:
     from tfscale.console.init.init_command import run_init
 
@@ -296,6 +302,13 @@ COMMANDS = (
         run=_gate,
         options=options.GATE,
         argument="BASE NEW",
+    ),
+    Command(
+        name="runs",
+        summary="list the earlier runs of each program, how fast they were, and what differs; or draw them",
+        run=_runs,
+        options=options.EARLIER,
+        argument="WORD ...",
     ),
     Command(
         name="config",

@@ -147,6 +147,6 @@ def test_an_agent_with_a_wrong_certificate_does_not_start(
     file.write_text("\n".join(['[cluster]\nworker = ["127.0.0.1:1"]\n[tls]', *paths]))
     words = ["--cluster", str(file), "--state-dir", str(tmp_path / "state"), "--", "touch", str(started)]
     command = [sys.executable, "-m", "tfscale.agent.cli", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert re.search(why, done.stderr) and not started.exists()

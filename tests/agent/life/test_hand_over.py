@@ -39,7 +39,7 @@ async def test_the_task_goes_on_and_the_next_agent_adopts_it(settings_of: Callab
     with agent_process(settings) as first:
         before = await runs(settings)
         (said,) = await asyncio.to_thread(hand_over, [settings])
-        assert first.wait(5) == 0
+        assert first.wait(60) == 0
         assert said.startswith("the agent of worker:0 of run test (cluster ") and "has left" in said
         os.kill(_pid(settings), 0)
         async with agent(settings):
@@ -98,7 +98,7 @@ async def test_a_restart_goes_on_with_the_next_agent_of_its_lead(settings_of: Ca
             asking = asyncio.create_task(command(lead, "Restart", "worker:1"))
             await status_when(others[0], lambda status: status.state is TaskState.STOPPING)
             process.send_signal(HAND_OVER)
-            assert process.wait(5) == 0
+            assert process.wait(60) == 0
             await asyncio.wait([asking])
             async with agent(lead):
                 after = await asyncio.gather(

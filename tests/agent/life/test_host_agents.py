@@ -66,7 +66,7 @@ def status(process: subprocess.Popen[bytes]) -> int:
 
 async def log_of(process: subprocess.Popen[bytes]) -> str:
     """Return the log of a process that ends."""
-    _, errors = await asyncio.to_thread(process.communicate, timeout=60)
+    _, errors = await asyncio.to_thread(process.communicate, timeout=120)
     return errors.decode()
 
 

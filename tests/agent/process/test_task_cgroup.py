@@ -56,7 +56,7 @@ def test_a_process_that_the_kernel_killed_for_memory_is_counted() -> None:
         cgroup, child = TaskCgroup(PROC, GROUPS), start_in(folder, HUNGRY)
         assert cgroup.sample(0.0, child.pid)[1] == 0
         go(child)
-        assert child.wait(30) == -9
+        assert child.wait(60) == -9
         assert cgroup.sample(1.0, None)[1] == 1, "it is told when the task has ended"
 
 

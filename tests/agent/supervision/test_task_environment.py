@@ -81,7 +81,7 @@ def test_a_task_may_start_each_program_of_tfscale(settings: AgentSettings, progr
     report = {"TFSCALE_REPORT": "/nowhere"}
     environment = task_environment(settings, 1, 1, "s", dict(os.environ)) | report
     command = [sys.executable, "-m", f"tfscale.{program}.cli", "--version"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("tfscale "), done.stderr
 
 

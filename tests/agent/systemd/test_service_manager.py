@@ -35,7 +35,7 @@ def test_a_manager_is_told_of_the_begin_of_life_and_of_the_end(tmp_path: Path) -
         agent.terminate()
         while "has ended" not in told[-1]:
             told.append(manager.recv(4096).decode())
-        agent.wait(20)
+        agent.wait(60)
         agent.stdout.close()
     assert told[0] == "READY=1" and "WATCHDOG=1" in told
     assert any(words.startswith("WATCHDOG=1\nSTATUS=worker:0 runs since ") for words in told)

@@ -116,7 +116,7 @@ def test_a_real_manager_is_told_and_the_task_survives_its_agents(folder: Path) -
     }
     command = ["unshare", "--mount", "bash", "-c", _MANAGED]
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=90, check=False
+        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False
     )
     with contextlib.suppress(FileNotFoundError):  # it removes its own
         cgroup.rmdir()

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from phase_simulation import Simulation
@@ -46,6 +47,22 @@ def test_a_healthy_cluster_in_numbers(diagnostician: Make) -> None:
     assert findings.transfer == pytest.approx(0.05 * 0.15 / 1.15, rel=0.01)
     assert findings.slowdown == 1.0
     assert findings.subjects["worker:2"].compute == pytest.approx(0.05 * 0.85 / 1.15, rel=0.02)
+
+
+@pytest.mark.parametrize("seconds", [600.0, -600.0])
+def test_a_clock_that_is_set_takes_no_time_of_the_run(diagnostician: Make, seconds: float) -> None:
+    observer, findings = diagnostician(3), None
+    for task, frame in Simulation(3, 20.0, 60.0).frames():
+        # The second before the clock was right again has steps of both clocks.
+        moved = seconds if 20.5 < frame.at < 40.0 else 0.0
+        steps = [
+            replace(batch, end=[end + seconds * (20.5 < end < 39.5) for end in batch.end]) for batch in frame.steps
+        ]
+        observer.observe(task, replace(frame.with_steps(steps), at=frame.at + moved))
+        if task == "worker:2":
+            findings = observer.diagnose(frame.at)
+    assert findings is not None and sum(findings.spent.values()) == pytest.approx(60.0, abs=2.0)
+    assert findings.spent["unknown"] < 2.0 and findings.spent["productive"] > 50.0
 
 
 def test_counters_are_decoded_of_the_first_frame_alone(

@@ -113,6 +113,7 @@ def test_results_of_trainings_are_compared(tmp_path: Path) -> None:
         ((".", "."), "has no run in it: recordings end in .tfrec or .jsonl"),
         (("x.json", "x.json"), "x.json: is no result that tfscale-train run --json has written"),
         (("x.json", "x.json", "--max-regression", "x"), "--max-regression: 'x' is not a share above 0"),
+        (("x.json", "x.json", "--max-regression", "3"), "--max-regression: '3' would be 300%: write 3%, or a fraction"),
         (("x.json", "x.json", "--across", "weather"), "--across weather: use one of program, batch, size"),
         (("x.json",), "the following arguments are required: NEW"),
     ],

@@ -38,12 +38,12 @@ def _python(code: str) -> tuple[str, str, str]:
     ],
 )
 def test_a_failure_is_told_in_one_line(program: tuple[str, ...], words: str, environment: dict[str, str]) -> None:
-    _, said = (run := _start(environment, *program)).communicate(timeout=60)
+    _, said = (run := _start(environment, *program)).communicate(timeout=120)
     assert run.returncode == 3 and words in said.splitlines()[-1] and "Traceback" not in said
 
 
 def test_a_program_that_ends_by_itself_is_not_said_to_be_asked(environment: dict[str, str]) -> None:
-    _, said = (run := _start(environment, *_python("import time; time.sleep(0.2)"))).communicate(timeout=60)
+    _, said = (run := _start(environment, *_python("import time; time.sleep(0.2)"))).communicate(timeout=120)
     assert run.returncode == 0 and "asked to end" not in said
 
 
@@ -53,7 +53,7 @@ def test_ctrl_c_ends_the_program_and_is_no_success(environment: dict[str, str]) 
     while '"running"' not in run.stdout.readline():
         pass
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=30)
+    _, said = run.communicate(timeout=120)
     assert run.returncode == 1 and said.rstrip().endswith("was ended before it had finished")
 
 
@@ -71,11 +71,11 @@ def test_what_has_ended_is_started_again_and_what_runs_is_joined(environment: di
     joined = _start(environment, *program)
     assert joined.stderr is not None and "runs already" in joined.stderr.readline()
     enough.touch()
-    joined.communicate(timeout=30)
+    joined.communicate(timeout=120)
     assert joined.returncode == 0
     # Its agent waits for somebody who looks at what has ended.
     again = _start(environment, *program)
-    _, said = again.communicate(timeout=30)
+    _, said = again.communicate(timeout=120)
     assert "has ended, and is started again" in said and again.returncode == 0
     assert starts.read_text() == "xx"
 
@@ -86,7 +86,7 @@ def test_an_interrupted_start_leaves_nothing(environment: dict[str, str], tmp_pa
     while not list(logs.glob("*/*.agent.log")):
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=30)
+    _, said = run.communicate(timeout=120)
     assert run.returncode in (1, 130) and "Traceback" not in said
     assert not _processes_of(str(tmp_path))
 

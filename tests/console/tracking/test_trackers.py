@@ -79,7 +79,7 @@ def test_a_chart_of_tensorboard_has_a_line_for_each_task(
 def history(folder: Path) -> list[dict[str, Any]]:
     """Return what W&B's own reader finds in the log of a run."""
     command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(folder)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     records = map(json.loads, found.stdout.splitlines())
     return [each for each in records if each["type"] in ("run", "history")]
 
@@ -121,7 +121,7 @@ def test_without_a_run_of_the_script_a_run_of_its_own_is_made(record: Record, da
 def test_a_live_console_tracks_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tfscale.console.cli", "--simulate", "2", "--headless", "--seconds", "3"]
     place = ["--track", f"tensorboard={tmp_path / 'logs'}", "--out", os.devnull]
-    done = subprocess.run([*command, *place], check=True, timeout=60, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([*command, *place], check=True, timeout=120, stderr=subprocess.PIPE, text=True)
     assert f"--track tensorboard={tmp_path}/logs: the numbers go to {tmp_path}/logs" in done.stderr
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["cluster", "worker-0", "worker-1"]
 

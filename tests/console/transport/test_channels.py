@@ -23,7 +23,7 @@ async def test_insecure_means_plain_text_although_the_file_has_tls() -> None:
     nowhere = Path("/nonexistent")
     async with FakeCluster(1) as cluster:
         channels = Channels(replace(cluster.spec, tls=Tls(nowhere, nowhere, nowhere)), insecure=True)
-        description = await channels.stub(cluster.spec.lead).Describe(agent_pb2.DescribeRequest(), timeout=5)
+        description = await channels.stub(cluster.spec.lead).Describe(agent_pb2.DescribeRequest(), timeout=60)
         await channels.close()
     assert description.run == "fake"
 

@@ -50,6 +50,6 @@ async def test_an_agent_that_can_be_dialled_is() -> None:
     async with FakeCluster(3) as cluster:
         channels = Channels(cluster.spec, entry=cluster.spec.agents[W0])
         await asyncio.gather(*map(channels.find_way, cluster.spec.agents))
-        assert (await channels.stub(W1).Describe(agent_pb2.DescribeRequest(), timeout=5)).task == "worker:1"
+        assert (await channels.stub(W1).Describe(agent_pb2.DescribeRequest(), timeout=60)).task == "worker:1"
         assert channels.heard(W1) == ""
         await channels.close()

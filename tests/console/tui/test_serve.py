@@ -181,7 +181,7 @@ def test_a_busy_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [*CONSOLE, "--simulate", "2", "--serve", where]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "give another address" in done.stderr
 
 

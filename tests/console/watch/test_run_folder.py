@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -114,6 +115,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_later(
     watch: RunCatalogue, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin, lost, later = RUN[:20], RUN[20:40], RUN[40:]
+    caplog.set_level("INFO")
     folder = new(watch)
     folder.begin(RUN[0].at, [], begin)
     folder.tape.flush()
@@ -123,11 +125,31 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_later(
         folder.tape.flush()
         folder.keep_up(lost[-1].at, lambda _: [])
     assert "File too large: what came after that is not recorded; tried again in 60 s" in caplog.text
+    assert "again, in" not in caplog.text
     folder.keep_up(lost[-1].at + 61, lambda _: [])
+    assert f"recorded again, in {folder.path / '0002.tfrec'}" in caplog.text
     for event in later:
         folder.write(event)
     folder.end(RUN[-1].at, "well")
     assert frames([*open_recording(folder.path).events()]) == frames([*begin, *later]) and frames(later)
+
+
+def test_a_folder_that_was_removed_is_told_and_made_anew(watch: RunCatalogue, caplog: pytest.LogCaptureFixture) -> None:
+    begin, lost, later = RUN[:20], RUN[20:40], RUN[40:]
+    folder = new(watch)
+    folder.begin(RUN[0].at, [], begin)
+    folder.tape.flush()
+    shutil.rmtree(folder.path)
+    for event in lost:
+        folder.write(event)
+    folder.tape.flush()
+    folder.keep_up(lost[-1].at, lambda _: [])
+    assert "0001.tfrec: was removed, with all that it had recorded; tried again in 60 s" in caplog.text
+    folder.keep_up(lost[-1].at + 61, lambda _: [])
+    for event in later:
+        folder.write(event)
+    folder.end(RUN[-1].at, "well")
+    assert frames([*open_recording(folder.path).events()]) == frames(later) and frames(later)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ async def address(own: Tls) -> AsyncIterator[Address]:
 
 async def check(address: Address, spec: ClusterSpec, insecure: bool = False) -> int:
     async with open_channel(address, spec, insecure) as channel:
-        return (await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)).status
+        return (await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)).status
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import measuring_command
+import net_hosts
 import pytest
 from measuring_command import TRAIN, is_clean
 
@@ -17,16 +18,26 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ALONE = PROGRAMS / "compared.py"
+ON_HOSTS = """#!/bin/bash
+trap 'kill $(jobs -p)' TERM
+declare -A enter=({enter})
+hosts=$1; shift
+for host in ${{hosts//,/ }}; do echo $host >> began; ${{enter[$host]}} "$@" & done
+status=0
+for job in $(jobs -p); do wait $job || status=$?; done
+exit $status
+"""
+"""A launcher as one writes it around ssh."""
 
 
-def start(folder: Path, *words: object) -> subprocess.Popen[str]:
-    """Start the command on one core, which several workers must share."""
-    core = min(os.sched_getaffinity(0))
-    return measuring_command.start(folder, ["taskset", "--cpu-list", str(core), TRAIN, "scale", *map(str, words)])
+def start(folder: Path, *words: object, is_bound: bool = True) -> subprocess.Popen[str]:
+    """Start the command, bound to one core, which several workers must share."""
+    bound = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))] if is_bound else []
+    return measuring_command.start(folder, [*bound, TRAIN, "scale", *map(str, words)])
 
 
-def run(folder: Path, *words: object) -> tuple[int, str, str]:
-    ended = start(folder, *words)
+def run(folder: Path, *words: object, is_bound: bool = True) -> tuple[int, str, str]:
+    ended = start(folder, *words, is_bound=is_bound)
     told, errors = ended.communicate(timeout=600)
     return ended.returncode, told, errors
 
@@ -82,12 +93,41 @@ def test_what_ctrl_c_ends_goes_on(short_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_workers_on_links_exchange_no_faster_than_these_carry(short_path: Path) -> None:
-    words = ("mlp", "--sizes", "1,2", "--runs", "1", "--steps", "25", "--link", "50mbit", "--plot", "a.svg")
-    status, told, errors = run(short_path, *words, "--json", "out.json")
-    assert status in (0, 6), told + errors
+    words = ("mlp", "--sizes", "1,2", "--runs", "1", "--steps", "25", "--link", "50mbit")
+    assert run(short_path, "plan", *words, is_bound=False)[0] == 0
+    status, told, errors = run(short_path, "run", "2", is_bound=False)
+    assert status == 0, told + errors
+    status, told, errors = run(short_path, "report", "--plot", "a.svg", "--json", "out.json")
+    assert status == 5, told + errors
     assert ", each in a network namespace that sends 50 Mbit/s" in told and "<svg" in (short_path / "a.svg").read_text()
-    one, two = json.loads((short_path / "out.json").read_text())["sizes"]
-    assert one["reduced_bytes"] is None and two["reduced_bytes"] == two["link_bytes"] == 235_146 * 4
+    _, two = json.loads((short_path / "out.json").read_text())["sizes"]
+    assert two["reduced_bytes"] == two["link_bytes"] == 235_146 * 4
     # A full bucket goes at once, in each of the ring's two rounds.
     assert two["reduce"] > (two["link_bytes"] - 2 * 65536) * 8 / 50e6
     assert is_clean(short_path)
+
+
+@pytest.mark.skipif(bool(net_hosts.missing()), reason=net_hosts.missing())
+def test_a_launcher_starts_the_workers_of_a_cluster_file_on_their_hosts(short_path: Path) -> None:
+    launcher, addresses = short_path / "on_hosts", [net_hosts.address(host) for host in range(2)]
+    workers = json.dumps([f"{address}:2222" for address in addresses])
+    (short_path / "c.toml").write_text(f"[cluster]\nworker = {workers}\n")
+    words = ("mlp", "--sizes", "1,2", "--runs", "1", "--steps", "25", "--cluster", "c.toml")
+    with net_hosts.hosts(2):
+        enter = [f"[{address}]='{' '.join(net_hosts.inside(host))}'" for host, address in enumerate(addresses)]
+        launcher.write_text(ON_HOSTS.format(enter=" ".join(enter)))
+        launcher.chmod(0o755)
+        planned, told, errors = run(short_path, "plan", *words, "--launcher", "./on_hosts {hosts}", is_bound=False)
+        assert planned == 0 and "1 run a size, on hosts, by ./on_hosts {hosts}" in told, errors
+        status, told, errors = run(short_path, "run", "2", is_bound=False)
+        assert status == 0, told + errors
+        assert (short_path / "began").read_text().split() == addresses
+        assert not net_hosts.processes(0) and not net_hosts.processes(1)
+    assert run(short_path, "report", "--json", "out.json")[0] == 5
+    _, two = json.loads((short_path / "out.json").read_text())["sizes"]
+    (measured,) = two["runs"]
+    assert set(measured["workers"]) == {"worker:0", "worker:1"} and measured["is_joined"] and not measured["machine"]
+    assert is_clean(short_path) and sorted(path.name for path in (short_path / "scaling").iterdir()) == [
+        "plan.json",
+        "size-2.jsonl",
+    ]

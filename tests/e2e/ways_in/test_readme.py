@@ -70,6 +70,7 @@ ELSEWHERE = {
     "tfscale-console watch": "needs runs that come and go: watching/test_watch.py",
     "tfscale-console compare base new --across program": "needs recorded runs: comparing/test_gate.py",
     "tfscale-train compare --set batch=32,64 -- python train.py --batch {batch}": "comparing/test_compare.py",
+    "tfscale-train compare --set precision=float32,mixed_bfloat16 -- python train.py": "comparing/test_compare.py",
     "tfscale-train compare --against HEAD~1 -- python train.py": "comparing/test_compare.py",
     "tfscale-train advise": "needs a run beside it: scaling/test_advice.py",
     "tfscale-train batch -- python train.py --batch {batch}": "comparing/test_batch.py",

@@ -98,7 +98,7 @@ os._exit(0)  # the servers of this process never end
 def found(script: str, variables: dict[str, str]) -> Any:
     path = {"PYTHONPATH": os.pathsep.join([variables.get("PYTHONPATH", ""), str(HARNESS)])}
     environment = {**os.environ, **ENVIRONMENT, **variables, **path}
-    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return json.loads(ran.stdout.splitlines()[-1])
 

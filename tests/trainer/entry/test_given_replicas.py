@@ -34,7 +34,7 @@ def test_an_unmodified_script_has_as_many_replicas_unless_it_makes_its_own(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     (tmp_path / "mirrored.py").write_text(SCRIPT.format(own=own))
     command = [AGENT, "--replicas", "4", "--", sys.executable, "mirrored.py"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=240)
     assert f"replicas {replicas} PerReplica" in ran.stdout
 
 

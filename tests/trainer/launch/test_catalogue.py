@@ -35,7 +35,7 @@ def test_reading_imports_no_tensorflow() -> None:
         "import sys; from tfscale.trainer import cli; cli.main(['list'])\n"
         "assert not {'tensorflow', 'numpy', 'sklearn'} & set(sys.modules)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     assert len(ended.stdout.splitlines()) >= 13
 
 
@@ -67,7 +67,7 @@ print(json.dumps(needing))
 @pytest.mark.tensorflow
 def test_the_programs_that_cannot_be_imported_without_scikit_learn_are_those_that_say_so() -> None:
     """A program may need it by way of another, as backup-workers by digits."""
-    ended = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, timeout=240, check=True)
     needing = [name for name, entry in entries("program").items() if "sklearn" in entry.constants.get("NEEDS", ())]
     assert json.loads(ended.stdout) == needing
 

@@ -7,11 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from local_cluster import commands_with
+from local_cluster import commands_with, wait_until
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.launch.local_cluster import local_cluster, uninterrupted
@@ -65,8 +64,7 @@ def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[
     ) as cluster:
         assert cluster.ending == [Task.parse(lead)]
         assert cluster.wait() is None
-    time.sleep(0.5)
-    assert commands_with(str(tmp_path)) == []
+    wait_until(lambda: not commands_with(str(tmp_path)))
 
 
 def test_a_server_that_ends_well_before_whom_it_serves_has_failed(tmp_path: Path) -> None:
@@ -97,9 +95,4 @@ def test_nothing_stays_of_a_cluster_whose_starter_is_killed() -> None:
         assert starter.stdout is not None
         folder = starter.stdout.readline().strip()
         starter.kill()
-    ends = time.monotonic() + 20
-    while Path(folder).exists() and time.monotonic() < ends:
-        time.sleep(0.1)
-    assert not Path(folder).exists()
-    time.sleep(0.2)
-    assert commands_with(folder) == []
+    wait_until(lambda: not Path(folder).exists() and not commands_with(folder))

@@ -24,7 +24,7 @@ def said(program: str, folder: Path, **environment: str) -> list[str]:
     paths = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-W", "ignore", "-c", program]
     ended = subprocess.run(
-        command, env=paths | places | environment, capture_output=True, text=True, check=True, cwd=folder, timeout=120
+        command, env=paths | places | environment, capture_output=True, text=True, check=True, cwd=folder, timeout=240
     )
     return ended.stdout.splitlines()
 

@@ -43,7 +43,7 @@ class Agent:
 
     def wait_for(self, count: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.heard) >= count, 10), self.heard
+            assert self._changed.wait_for(lambda: len(self.heard) >= count, 60), self.heard
 
 
 def obey(
@@ -79,7 +79,7 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
     reporter = Reporter(identity, obey)
     for number in range(5):
         reporter.send(steps(number))
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.wait_for(6)
     hello = agent.heard[0].hello
     assert (hello.task, hello.generation, hello.attempt) == ("worker:1", 3, 2)
@@ -92,7 +92,7 @@ def test_where_no_thread_starts_the_closing_delivers(identity: Identity) -> None
     agent = Agent(Path(identity.socket))
     reporter = Reporter(identity, obey)
     reporter.send(steps(0))
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.wait_for(2)
     assert sequences(agent) == [0]
     agent.kill()
@@ -123,7 +123,7 @@ def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Ident
     reporter.send(steps(7))
     second.wait_for(2)
     assert sequences(second) == [7]
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     second.kill()
 
 
@@ -133,7 +133,7 @@ def test_without_an_agent_the_newest_reports_are_kept(identity: Identity) -> Non
         reporter.send(steps(number))
     agent = Agent(Path(identity.socket))
     agent.wait_for(4)
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     assert sequences(agent) == [7, 8, 9]
     assert sum(report.steps[0].lost for report in agent.heard[1:]) == 7
     agent.kill()
@@ -156,7 +156,7 @@ def test_a_process_that_has_to_wait_is_heard_once_it_trains_and_the_other_has_go
     later.wait_for(2)
     assert later.heard[0].hello.trains
     assert later.heard[1].steps[0].part >= identity.begun().part - 10_000
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     later.kill()
 
 
@@ -171,7 +171,7 @@ def test_steps_after_a_wait_are_a_part_of_their_own(identity: Identity) -> None:
     reporter.send(steps(1))
     second = Agent(Path(identity.socket))
     second.wait_for(2)
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     before, after = (agent.heard[-1].steps[0] for agent in (first, second))
     assert (before.sequence, after.sequence) == ([0], [1]) and before.part < after.part
     second.kill()
@@ -181,7 +181,7 @@ def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:
     agent = Agent(Path(identity.socket), refuse="another process reports")
     reporter = Reporter(identity, obey)
     reporter.send(steps(0))
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     assert reporter.refused == "another process reports"
     assert agent.heard == []
     agent.kill()
@@ -212,7 +212,7 @@ def test_reports_come_in_their_order_however_long_they_are(identity: Identity, c
     agent = agent or Agent(Path(identity.socket))
     agent.wait_for(1 + len(lengths))
     assert sequences(agent) == list(range(len(lengths)))
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.kill()
 
 
@@ -224,7 +224,7 @@ def test_steps_of_reports_that_give_way_are_counted(identity: Identity) -> None:
     agent.wait_for(3)
     assert sequences(agent) == [20, 30]
     assert [report.steps[0].lost for report in agent.heard[1:]] == [10, 10]
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.kill()
 
 
@@ -261,7 +261,7 @@ def test_orders_are_obeyed_while_reports_go_on(identity: Identity) -> None:
     agent.wait_for(4)
     assert stages(agent) == [(7, report_pb2.PROFILE_STAGE_CAPTURING), (7, report_pb2.PROFILE_STAGE_WRITTEN)]
     assert sequences(agent) == [1]
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.kill()
 
 
@@ -271,7 +271,7 @@ def test_the_end_of_the_process_ends_an_order(identity: Identity) -> None:
     agent.wait_for(1)
     agent.reply(order(7, 60.0))
     agent.wait_for(2)
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     agent.kill()
 
 
@@ -288,7 +288,7 @@ def test_another_agent_is_not_told_of_the_first_ones_order(identity: Identity) -
     second.reply(order(8, 0.0))
     second.wait_for(4)
     assert {number for number, _ in stages(second)} == {8}
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     second.kill()
 
 
@@ -299,7 +299,7 @@ def test_a_process_that_is_refused_later_says_no_more(identity: Identity) -> Non
     agent.reply(report_pb2.ReportReply(refused="one of an attempt that has ended"))
     wait_until(lambda: reporter.refused == "one of an attempt that has ended")
     agent.kill()
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
 
 
 def test_whoever_speaks_another_protocol_is_no_agent(identity: Identity) -> None:
@@ -314,6 +314,6 @@ def test_whoever_speaks_another_protocol_is_no_agent(identity: Identity) -> None
                 pass
     agent = Agent(Path(identity.socket))
     agent.wait_for(2)
-    reporter.close(timeout=5)
+    reporter.close(timeout=60)
     assert sequences(agent) == [1]
     agent.kill()

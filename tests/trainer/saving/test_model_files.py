@@ -105,7 +105,7 @@ except TfscaleError as error:
     path = tmp_path / "model.weights.h5"
     try:
         command = [sys.executable, "-c", code, path]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         left = [*tmp_path.iterdir()]
     finally:
         subprocess.run(["umount", tmp_path], check=True)

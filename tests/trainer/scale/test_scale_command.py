@@ -56,6 +56,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--proposal", "a.pdf", *SCRIPT), "'a.pdf': a proposal is a file.md or a file.html"),
         (("--link", "fast", *SCRIPT), "'fast' is no link: write for example 200mbit"),
         (("run", "2", "--link", "1mbit"), "scale run: does not take --link"),
+        (("--cluster", "c.toml", *SCRIPT), "--cluster: say how its hosts are reached, for example --launcher"),
+        (("--launcher", "no-such {workers}", *SCRIPT), "--launcher no-such: there is no such command"),
+        (("--launcher", "'", *SCRIPT), "No closing quotation"),
+        (("--launcher", "env", "--link", "1mbit", *SCRIPT), "--link: is of this machine, and --launcher starts"),
+        (("--launcher", "env", "--cluster", "c.toml", *SCRIPT), "c.toml: no such cluster file"),
+        (("run", "2", "--launcher", "env"), "scale run: does not take --launcher"),
         (("--plot", "a.gif", *SCRIPT), "'a.gif': a plot is a file.png, a file.svg, or -"),
         (("run", "2", *SCRIPT), "scale run: does not take python train.py"),
         (("report", "digits"), "scale report: does not take digits"),
@@ -86,7 +92,7 @@ def test_a_link_that_the_kernel_cannot_make_leaves_no_plan(folder: Path, capsys:
 def test_a_plan_has_a_job_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["scale", "plan", "--sizes", "4,1,2", "--cores", "1", *SCRIPT]) == 0
     first, *jobs = capsys.readouterr().out.splitlines()
-    assert first == "scaling/plan.json: weak scaling, 3 runs a size, 1 core a worker"
+    assert first == "scaling/plan.json: weak scaling, 3 runs a size, on this machine, 1 core a worker"
     verbs = ["run 1", "run 2", "run 4", "report"]
     assert jobs == [f"tfscale-train scale {verb}" for verb in verbs]
     assert cli.main(["scale", "report", "--json", "out.json"]) == 5
@@ -129,6 +135,16 @@ def test_a_plan_takes_further_sizes_and_runs_and_no_fewer(capsys: pytest.Capture
     for fewer in (("--sizes", "1,2"), ("--sizes", "1,2,4", "--runs", "2"), ("--sizes", "1,2,4", "--strong")):
         assert cli.main(["scale", "plan", *fewer, "--cores", "1", *SCRIPT]) == 2
         assert "scaling: holds another plan" in capsys.readouterr().err
+
+
+def test_a_launcher_that_fails_is_the_reason_of_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "launch").write_text("#!/bin/sh\necho no host $1 is there\nexit 7\n")
+    (folder / "launch").chmod(0o755)
+    words = ("--launcher", "./launch {workers}", "--sizes", "1,2", "--runs", "1", *SCRIPT)
+    assert cli.main(["scale", *words]) == 1
+    told = capsys.readouterr().out
+    assert "1 worker: exit status 7" in told and "2 workers: exit status 7" in told
+    assert sorted(path.name for path in (folder / "scaling").iterdir()) == ["plan.json", "size-1.jsonl", "size-2.jsonl"]
 
 
 def keep_runs(sizes: Mapping[int, float], **facts: Any) -> None:

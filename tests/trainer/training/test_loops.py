@@ -31,18 +31,17 @@ def test_every_number_of_steps_has_epochs_of_about_a_hundred() -> None:
         assert ends[-1] == steps and ends == sorted(ends) and len(ends) <= steps / 100 + 2
 
 
-def test_the_rate_is_that_after_the_first_step() -> None:
+def test_the_rate_is_that_after_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from tfscale.trainer.training.loops import Stopwatch
 
-    watch = Stopwatch()
-    time.sleep(0.1)
-    watch.made(1)
-    time.sleep(0.1)
-    watch.made(3)
-    watch.made(5)
-    trained = watch.trained([], 6)
-    assert trained.first_steps == 1 and trained.first_steps_seconds == pytest.approx(0.1, abs=0.05)
-    assert trained.steps_per_second == pytest.approx(40, rel=0.3)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", iter([0.0, 0.5, 0.75, 1.0, 1.25]).__next__)
+        watch = Stopwatch()
+        for made in (1, 3, 5):
+            watch.made(made)
+        trained = watch.trained([], 6)
+    assert (trained.first_steps, trained.first_steps_seconds, trained.seconds) == (1, 0.5, 1.25)
+    assert trained.steps_per_second == 8.0
     assert Stopwatch().trained([], 5).steps_per_second is None
 
 

@@ -61,7 +61,7 @@ def test_workers_that_see_different_checkpoints_refuse_to_train(
     tf.train.CheckpointManager(tf.train.Checkpoint(), str(folders[0]), 1).save(checkpoint_number=100)
     started += start("multi-worker", [["--steps", str(steps), "--checkpoints", str(folder)] for folder in folders])
     for worker, folder in zip(started, folders, strict=True):
-        _, told = worker.communicate(timeout=90)
+        _, told = worker.communicate(timeout=240)
         (line,) = [line for line in told.splitlines() if line.startswith("tfscale-train: ")]
         assert line.endswith(f"--checkpoints {folder}: not the same for all workers, name a shared folder")
         assert worker.returncode == 2
@@ -85,7 +85,7 @@ def test_a_task_that_is_asked_to_end_saves_the_step_that_it_has_made(
     (task,) = started
     assert task.stdout is not None and task.stdout.readline().startswith("step 100: ")
     task.send_signal(signal.SIGTERM)
-    rest, _ = task.communicate(timeout=30)
+    rest, _ = task.communicate(timeout=240)
     assert task.returncode == 128 + signal.SIGTERM
     told = [100, *map(int, re.findall(r"^step (\d+):", rest, re.MULTILINE))]
     saved = checkpoints_in(tmp_path)

@@ -165,7 +165,7 @@ KINDS = (
     ),
     FindingKind(
         name="not_measured", group=Group.PROCESS, charges=None, forbids_restart=False,
-        is_over="is no longer unmeasured", first_step=None,
+        is_over="is measured, or was started anew", first_step=None,
         gaps=_without_cost(first_step="its sentence says what to do"),
     ),
     FindingKind(

@@ -88,17 +88,10 @@ class BaselineFile:
     def _read(self) -> list[Baseline]:
         """Return the entries of the file; none if it is absent or damaged."""
         try:
-            with self._path.open(encoding="utf-8") as file:
-                text = file.read(2 * MOST_BYTES)
-            document = json.loads(text)
-            if document["version"] != VERSION:
-                raise ValueError(f"its version is {document['version']}")
-            return [decoded(each) for each in document["baselines"]]
-        except FileNotFoundError:
-            return []
+            return read_baselines(self._path)
         except OSError as error:
             self._give_up(f"cannot be read ({error.strerror})", "earlier runs are not compared with")
-        except (SchemaError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except ValueError as error:
             self._give_up(f"is damaged ({error})", "earlier runs are not compared with; remove it to begin anew")
         return []
 
@@ -106,6 +99,21 @@ class BaselineFile:
         if self._is_usable:
             self._is_usable = False
             _logger.warning("%s %s: %s", self._path, problem, consequence)
+
+
+def read_baselines(path: Path) -> list[Baseline]:
+    """Return the entries of a file, none if it is absent. Raises OSError, and ValueError if it is damaged."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(2 * MOST_BYTES)
+        document = json.loads(text)
+        if document["version"] != VERSION:
+            raise ValueError(f"its version is {document['version']}")
+        return [decoded(each) for each in document["baselines"]]
+    except FileNotFoundError:
+        return []
+    except (SchemaError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(error) from None
 
 
 def open_baselines(environment: Mapping[str, str]) -> BaselineFile | None:
@@ -153,7 +161,7 @@ def decoded(document: Mapping[str, Any]) -> Baseline:
         raise ValueError(f"a baseline with the times {baseline.usual}")
     key, facts = baseline.key, baseline.facts
     numbers = (key.size if key else None, 1 if facts.work.batch is None else facts.work.batch)
-    words = (*facts.command, *facts.hosts)
+    words = (*facts.command, *facts.hosts, *facts.files)
     if not all(type(number) is int and number > 0 for number in numbers) or not all(
         type(word) is str for word in words
     ):

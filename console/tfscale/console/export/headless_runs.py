@@ -34,6 +34,7 @@ from tfscale.console.recording.recording_folder import open_recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.settings.config import Settings
 from tfscale.console.settings.console_log import show
+from tfscale.console.sources.garbage import collect_seldom
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.source_factory import ClusterConnection, Job
 from tfscale.console.tracking.tracker import KINDS, Destination
@@ -103,6 +104,7 @@ def run_headless(settings: Settings, connection: ClusterConnection, until: StopC
         # Once nothing else can be refused: the same command would find its own empty recording.
         if settings.record is not None:
             tape.begin(settings.record, connection.source.now())
+        collect_seldom(len(spec.tasks))
         try:
             frames = _write(settings, engine, until, tape, run=connection.run, alerts=alerts, listeners=listeners)
         finally:

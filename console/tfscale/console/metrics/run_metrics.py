@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.metrics.metric_table import Families
-from tfscale.core.metrics.task_metrics import STALE, TaskCounts, add_energy, add_steps, add_task
+from tfscale.core.metrics.task_metrics import STALE, PageGpu, TaskCounts, add_energy, add_steps, add_task
 from tfscale.core.metrics.task_totals import CollectiveTotals, StepTotals
 from tfscale.core.records.diagnosis import Diagnosis
 from tfscale.core.records.step_batch import PHASES, StepBatch
@@ -98,25 +99,25 @@ class _Present:
         families.add("tfscale_run_snapshot_time_seconds", run, value=snapshot.at)
         if self.age > STALE:
             return
-        shared = Counter(view.host for view in snapshot.tasks)
+        shared, all_gpus = Counter(view.host for view in snapshot.tasks), list[PageGpu]()
         for view in snapshot.tasks:
-            self._add_task(families, run, view, is_alone=shared[view.host] == 1)
-        fresh = (view.frame for view in snapshot.tasks if view.frame is not None and not view.is_stale)
-        add_energy(families, run, (gpu for frame in fresh for gpu in frame.gpus))
+            gpus = view.frame.counters.gpus_as(PageGpu) if view.frame is not None and not view.is_stale else ()
+            all_gpus += gpus
+            # Tasks that share a host share its GPUs, and the console does not know how.
+            self._add_task(families, run, view, gpus if shared[view.host] == 1 else ())
+        add_energy(families, run, all_gpus)
         named = {str(view.task) for view in snapshot.tasks if view.frame is not None}
         for task, steps in self.steps.items():
             if task not in named:
                 add_steps(families, run, task, steps)
         self._add_run(families, run)
 
-    def _add_task(self, families: Families, run: str, view: TaskView, *, is_alone: bool) -> None:
+    def _add_task(self, families: Families, run: str, view: TaskView, gpus: Iterable[PageGpu]) -> None:
         task = str(view.task)
         families.add("tfscale_agent_up", run, task, value=float(view.link.state is LinkState.UP))
         if view.is_stale or view.frame is None:
             return
         counts = TaskCounts(self.steps.get(task, StepTotals()), self.collectives.get(view.task))
-        # Tasks that share a host share its GPUs, and the console does not know how.
-        gpus = view.frame.gpus if is_alone else ()
         add_task(families, run, task, view.frame, host=view.host, counts=counts, gpus=gpus)
         if view.is_up and view.summary is not None and self.snapshot.findings.steps_per_second:
             families.add("tfscale_lag_seconds", run, task, value=view.summary.lag)
@@ -146,8 +147,11 @@ def _open(diagnoses: Iterable[Diagnosis]) -> dict[tuple[str, str, str], None]:
     return dict.fromkeys((each.kind, each.subject, each.severity) for each in diagnoses if each.end is None)
 
 
-def _known_sum(column: Iterable[float]) -> float | None:
+def _known_sum(column: Sequence[float]) -> float | None:
     """Return the sum of the known numbers, None where there is none."""
+    total = sum(column, 0.0)
+    if not math.isnan(total):
+        return total if len(column) else None
     values = np.asarray(column, np.float64)
     known = values[~np.isnan(values)]
     return float(known.sum()) if len(known) else None

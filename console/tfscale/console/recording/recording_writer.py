@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -76,6 +77,8 @@ class RecordingWriter:
                 self._flush()
 
     def _flush(self) -> None:
+        if not os.fstat(self._file.fileno()).st_nlink:
+            raise RecordingWriterError(f"{self.path}: was removed, with all that it had recorded")
         events = [self._waiting.popleft() for _ in range(len(self._waiting))]
         at = events[-1].at
         if at >= self._chapter_ends:

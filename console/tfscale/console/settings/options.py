@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,8 +17,10 @@ from tfscale.console.sources.simulation.simulated_faults import EXAMPLE, Fault
 from tfscale.console.tracking.tracker import FORMS, Destination
 from tfscale.console.transport.commands import PROFILE_SECONDS
 from tfscale.core.cluster.cluster_spec import parse_address
+from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.metrics.page_address import page_address
+from tfscale.core.plots.plot_flags import THEMES, plot_place
 from tfscale.core.settings.precedence import Option, is_flag
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
@@ -47,6 +50,13 @@ REPORT_FORMATS = ("text", "json", "html")
 def _format(text: str, place: str) -> Any:
     """Return the format; in the file or a variable it may be one for the command `report`."""
     return one_of(*FORMATS, *WHOLE_FORMATS, *(() if is_flag(place) else REPORT_FORMATS))(text, place)
+
+
+def _plot(text: str, place: str) -> str:
+    try:
+        return plot_place(text)
+    except ArgumentTypeError as error:
+        raise UsageError(f"{place}: {error}") from None
 
 
 TABLE = "console"
@@ -161,6 +171,13 @@ GATE = {
     "out": Option(path, "FILE", "write to this file, and the text to stdout"),
 }
 """Options of `compare`, none of which comes from variables or the configuration file."""
+
+EARLIER = {
+    "json": OPTIONS["json"],
+    "plot": Option(_plot, "FILE", "draw the newest of them, in a name that ends in .png or .svg; - for characters"),
+    "plot_theme": Option(one_of(*THEMES), "NAME", f"of that file: {', '.join(THEMES)} (light)"),
+}
+"""Options of `runs`, none of which comes from variables or the configuration file."""
 
 INIT = {
     "workers": Option(any_text, "HOSTS", "hosts of the workers: host[1-4],host7; a host that is named twice has two"),

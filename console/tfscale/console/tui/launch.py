@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import shutil
 import sys
@@ -21,6 +20,7 @@ from tfscale.console.settings.config import Settings
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.settings.view_state import ViewFile, state_path
 from tfscale.console.sources.cluster_finder import cluster_of, local_runs
+from tfscale.console.sources.garbage import collect_seldom
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.source_factory import ClusterConnection, connect_to
 from tfscale.console.watch.past_file import past_of
@@ -185,8 +185,5 @@ def speaks_utf8(environment: Mapping[str, str]) -> bool:
 
 def _favour_keys(tasks: int) -> None:
     """Set Python so that keys wait neither for the garbage collector nor for a diagnosis in another thread."""
-    # What is loaded by now stays: it need not be searched for garbage again and again. The threshold is above what
-    # the streams of many tasks have under way.
-    gc.freeze()
-    gc.set_threshold(10_000 + 30 * tasks, 5, 5)
+    collect_seldom(tasks)
     sys.setswitchinterval(0.001)

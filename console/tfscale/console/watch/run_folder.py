@@ -166,9 +166,11 @@ class RunFolder:
             self.tape.problem, self._retry_at = None, at + _RETRY
         if self.tape.written >= self._limits.rotate or at >= self._retry_at:
             self.tape.end()
-            self._retry_at = math.inf
+            is_again, self._retry_at = at >= self._retry_at, math.inf
             try:
                 self._begin_file(at, links(at))
+                if is_again:
+                    _logger.info("recorded again, in %s", self.tape.path)
             except TfscaleError as error:
                 self.tape.problem = str(error)
 

@@ -18,6 +18,7 @@ from tfscale.console.export.headless import ended_by_signals
 from tfscale.console.metrics.run_metrics import RunMetrics
 from tfscale.console.metrics.run_page import served_runs
 from tfscale.console.settings.config import Settings
+from tfscale.console.sources.garbage import collect_seldom
 from tfscale.console.sources.source_factory import ClusterConnection, connect_simulated, connect_to
 from tfscale.console.tracking.tracker import check_installed
 from tfscale.console.watch.cluster_watch import ClusterWatch
@@ -35,6 +36,8 @@ _LOOK = 2.0
 """Seconds between two looks for new runs."""
 _AGAIN = 30.0
 """Seconds before a cluster is watched again whose watch has failed."""
+_MANY = 1000
+"""Tasks of a large cluster (chosen): how many there will be is not known at the start."""
 ROTATE = 1_000_000_000
 """Bytes of a recording at which the next one begins, unless the settings say otherwise."""
 
@@ -43,7 +46,9 @@ def run_watch(settings: Settings, origins: Mapping[str, str], environment: Mappi
     """Watch until a signal, and return the exit status. Raises UsageError for settings that do not hold."""
     places = WatchedPlaces(settings, origins, environment)
     limits = Limits(settings.rotate or ROTATE, settings.keep)
-    catalogue = RunCatalogue(settings.runs or runs_folder(environment), limits)
+    # Alerts name the folder to people who stand elsewhere.
+    catalogue = RunCatalogue((settings.runs or runs_folder(environment)).absolute(), limits)
+    collect_seldom(_MANY)
     try:
         asyncio.run(Watch(settings, environment, places, catalogue).run())
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tfscale.core.metrics.metric_table import Families
@@ -23,6 +24,15 @@ _SILENT = (ProbeState.DISABLED, ProbeState.ABSENT)
 """States of a probe that counts no more: a counter that stood still would look like a task without steps."""
 
 
+@dataclass(frozen=True, slots=True)
+class PageGpu:
+    """Fields of a `GpuSample` that a page shows: to read all of them of a thousand tasks takes five times as long."""
+
+    uuid: str
+    index: int
+    energy: float | None
+
+
 class TaskCounts(NamedTuple):
     """Counters of one task."""
 
@@ -32,7 +42,14 @@ class TaskCounts(NamedTuple):
 
 
 def add_task(
-    families: Families, run: str, task: str, frame: Frame, *, host: str, counts: TaskCounts, gpus: Iterable[GpuSample]
+    families: Families,
+    run: str,
+    task: str,
+    frame: Frame,
+    *,
+    host: str,
+    counts: TaskCounts,
+    gpus: Iterable[GpuSample | PageGpu],
 ) -> None:
     """Add the samples of a task. `gpus` are those that it may use, empty where that is not known."""
     status, probe = frame.status, frame.probe
@@ -67,7 +84,7 @@ def add_task(
         families.add("tfscale_time_left_seconds", run, task, value=training.time_left)
 
 
-def add_energy(families: Families, run: str, gpus: Iterable[GpuSample]) -> None:
+def add_energy(families: Families, run: str, gpus: Iterable[GpuSample | PageGpu]) -> None:
     """Add the energy of each GPU once, however many tasks share it."""
     for uuid, energy in {gpu.uuid: gpu.energy for gpu in gpus}.items():
         families.add("tfscale_gpu_energy_joules_total", run, uuid, value=energy)

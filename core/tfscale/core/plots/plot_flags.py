@@ -16,7 +16,7 @@ from tfscale.core.plots.chart import Chart
 HERE = "-"
 """Place that stands for standard output."""
 _FORMS = (".png", ".svg")
-_THEMES = ("light", "dark")
+THEMES = ("light", "dark")
 
 
 def add_plot_flags(parser: argparse._ActionsContainer) -> None:
@@ -27,7 +27,7 @@ def add_plot_flags(parser: argparse._ActionsContainer) -> None:
         metavar="FILE",
         help="draw it there: a name that ends in .png or .svg, or - for characters on standard output",
     )
-    parser.add_argument("--plot-theme", choices=_THEMES, default=_THEMES[0], help=f"of that file; default {_THEMES[0]}")
+    parser.add_argument("--plot-theme", choices=THEMES, default=THEMES[0], help=f"of that file; default {THEMES[0]}")
 
 
 def plot_place(text: str) -> str:

@@ -50,10 +50,12 @@ def number_from_0(text: str, place: str) -> float:
 
 
 def share(text: str, place: str) -> float:
-    """Return a share of `3%` or `0.03`, which must be above 0."""
+    """Return a share of `3%` or `0.03`, which must be above 0: of all or more it has to be said in percent."""
     number = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < number < math.inf:
         raise UsageError(f"{place}: {text!r} is not a share above 0: write for example 3%")
+    if number >= 1 and not text.endswith("%"):
+        raise UsageError(f"{place}: {text!r} would be {100 * number:g}%: write {text}%, or a fraction below 1")
     return number
 
 

@@ -27,7 +27,7 @@ def ran(**variables: str) -> subprocess.CompletedProcess[str]:
     given = json.dumps({"cluster": cluster, "task": {"type": "master", "index": 0}})
     environment = os.environ | {"TF_CONFIG": given, "CUDA_VISIBLE_DEVICES": "", **variables}
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=240
     )
 
 

@@ -135,7 +135,7 @@ def _remarks(
     elif chosen is not None and len(lines) > 1:
         told.append("One run a size: how far two runs of one size differ here is not known; --runs 3 tells it.")
     if flags.workers or any(run.devices > 1 for row in search.rows for run in row.runs):
-        told.append("A size is that of the command; memory is that of the process that needs most.")
+        told.append("A size is that of the command; memory is that of the process or GPU that needs most.")
     return told
 
 

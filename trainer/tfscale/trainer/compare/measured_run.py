@@ -33,6 +33,11 @@ NEAR = 0.1
 """Distance of two losses, as a share of the examples until then, between which one is read."""
 
 
+SAME = 0.025
+"""Distance of a loss, as a share of the examples, at which it is read as it is: the last batch of an epoch may be a
+part, so that epochs of equal examples end up to a batch apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """One run of a setting. Times are in seconds; None is unknown."""
@@ -245,19 +250,19 @@ def _settled(column: Sequence[float | None]) -> list[float]:
 
 
 def loss_at(run: MeasuredRun, examples: float) -> float | None:
-    """Return the loss after so many examples, between the two that are known beside it; None where these are far apart.
+    """Return the loss after so many examples, between the two that are known beside it.
 
-    Keras's loss is told once a second: in a training of seconds it says nothing about the moments between.
+    Keras's loss is told once a second: in a training of seconds it says nothing about the moments between. Where the
+    two are far apart it is that of one of them which is very near, as at the end of an epoch; None without one.
     """
     known = [(made * (run.examples or 1), loss) for made, loss in run.losses]
     if not known or known[-1][0] < examples:
         return None
     after = next(place for place, (made, _) in enumerate(known) if made >= examples)
     (before, low), (until, high) = known[max(0, after - 1)], known[after]
-    if until == examples:
-        return high
     if after == 0 or until - before > NEAR * examples:
-        return None
+        distance, loss = min((examples - before, low), (until - examples, high), key=lambda each: abs(each[0]))
+        return loss if abs(distance) <= SAME * examples else None
     return low + (high - low) * (examples - before) / (until - before)
 
 

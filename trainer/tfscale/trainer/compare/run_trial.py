@@ -6,12 +6,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.clues import Clue, find_clue
 from tfscale.core.failure.failure_kinds import OUT_OF_MEMORY
 from tfscale.core.log_clues import OVERRULED, OWN, TAKEN
@@ -19,9 +20,10 @@ from tfscale.core.text import duration, elapsed, signal_name
 from tfscale.trainer.compare.measured_run import MeasuredRun, StepFiles
 from tfscale.trainer.compare.result_file import machine_words
 from tfscale.trainer.compare.trials import Trial, command_of, variables_of
+from tfscale.trainer.launch.launched_cluster import launched_cluster
 from tfscale.trainer.launch.local_cluster import LocalCluster, local_cluster, run_folder
 from tfscale.trainer.launch.result import LAST, read_result
-from tfscale.trainer.launch.shaped_links import LinkedHost, linked_hosts
+from tfscale.trainer.launch.shaped_links import linked_hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ def time_is_over(new: Sequence[MeasuredRun], longest: float, budget: float) -> s
     return f"no run has ended within --budget {elapsed(budget)}: the same command goes on with more{known}"
 
 
+_ROOM = 1 << 16
+"""Bytes that are free on a disk that is not full."""
+
+
 class OutOfTime(Exception):
     """The time for all runs is over, or would be before a run has ended."""
 
@@ -75,15 +81,16 @@ class _Hopeless(Exception):
 class _Watch:
     """Look at a run while it runs."""
 
-    def __init__(self, limits: Limits, folder: Path) -> None:
-        self._limits, self.files = limits, StepFiles(folder)
+    def __init__(self, limits: Limits, folder: Path, is_here: bool) -> None:
+        self._limits, self.files, self._is_here = limits, StepFiles(folder), is_here
         self._began = time.monotonic()
         self.memory = 0
 
     def look(self) -> None:
         """Read what is new. Raises _Enough, _Hopeless or OutOfTime."""
         self.files.follow()
-        self.memory = max([self.memory, *map(_most_memory, self.files.pids)])
+        if self._is_here:
+            self.memory = max([self.memory, *map(_most_memory, self.files.pids)])
         if self._limits.steps is not None and self.files.most_steps >= self._limits.steps:
             raise _Enough
         self._limits.check_room(0.0)
@@ -91,27 +98,23 @@ class _Watch:
             raise _Hopeless
 
 
-def run_trial(trial: Trial, number: int, limits: Limits) -> MeasuredRun:
-    """Run a trial in this round, and return what was measured. Raises OutOfTime, OSError and TfscaleError."""
+def run_trial(trial: Trial, number: int, limits: Limits, shared: Path | None = None) -> MeasuredRun:
+    """Run a trial in this round, and return what was measured. Raises OutOfTime, OSError and TfscaleError.
+
+    Args:
+        trial: what is run.
+        number: of the round.
+        limits: of the run.
+        shared: folder that the hosts of a launcher share; None for a trial without one.
+    """
     if trial.refused:
         return MeasuredRun(trial.name, number, f"refused: {trial.refused}")
     began, wall, load = time.time(), time.monotonic(), os.getloadavg()[0]
-    with run_folder("tfscale-compare-") as (folder, held), _hosts(trial) as hosts:
+    with run_folder("tfscale-compare-", shared) as (folder, held):
         (steps := folder / "steps").mkdir()
-        command, watch = command_of(trial, folder / "result.json"), _Watch(limits, steps)
-        flags, variables = ["--exit-with-task", *trial.flags], variables_of(trial, steps)
+        watch = _Watch(limits, steps, is_here=trial.launcher is None)
         reason, is_short = "", False
-        with local_cluster(
-            folder,
-            "compare",
-            tasks=trial.tasks,
-            command=command,
-            flags=flags,
-            held=[held],
-            variables=variables,
-            cores=trial.cores,
-            hosts=hosts,
-        ) as cluster:
+        with _cluster(trial, folder, steps, held) as cluster:
             try:
                 failed = cluster.wait(watch.look)
                 if failed is not None:
@@ -122,6 +125,7 @@ def run_trial(trial: Trial, number: int, limits: Limits) -> MeasuredRun:
                 pass
             wall = time.monotonic() - wall
             reason = _untaken(trial, cluster, reason)
+        check_disk(folder)
         watch.files.follow()
         run = MeasuredRun(
             trial.name,
@@ -130,8 +134,8 @@ def run_trial(trial: Trial, number: int, limits: Limits) -> MeasuredRun:
             is_short,
             wall=wall,
             began=began,
-            load=load,
-            machine=machine_words(),
+            load=load if trial.launcher is None else None,
+            machine=machine_words() if trial.launcher is None else "",
             memory=watch.memory or None,
             device_memory=watch.files.device_memory,
             has_own_cores=_own_cores(trial),
@@ -139,8 +143,41 @@ def run_trial(trial: Trial, number: int, limits: Limits) -> MeasuredRun:
         return run if reason else watch.files.measured(run, began, _logged(folder / "result.json"))
 
 
-def _hosts(trial: Trial) -> contextlib.AbstractContextManager[list[LinkedHost]]:
-    return contextlib.nullcontext([]) if trial.link is None else linked_hosts(trial.hosts, trial.link)
+@contextlib.contextmanager
+def _cluster(trial: Trial, folder: Path, steps: Path, held: int) -> Iterator[LocalCluster]:
+    command, flags = command_of(trial, folder / "result.json"), ["--exit-with-task", *trial.flags]
+    variables = variables_of(trial, steps)
+    if trial.launcher is not None:
+        with launched_cluster(
+            folder, trial.launcher, command=command, flags=flags, variables=variables, held=[held]
+        ) as launched:
+            yield launched
+        return
+    with contextlib.ExitStack() as stack:
+        hosts = [] if trial.link is None else stack.enter_context(linked_hosts(trial.hosts, trial.link))
+        yield stack.enter_context(
+            local_cluster(
+                folder,
+                "compare",
+                tasks=trial.tasks,
+                command=command,
+                flags=flags,
+                held=[held],
+                variables=variables,
+                cores=trial.cores,
+                hosts=hosts,
+            )
+        )
+
+
+def check_disk(folder: Path) -> None:
+    """Check that a run did not fill the disk of its folder: its steps would be missing. Raises TfscaleError."""
+    try:
+        (folder / "room").write_bytes(bytes(_ROOM))
+    except OSError as error:
+        raise TfscaleError(
+            f"{folder.parent}: {error.strerror}; make room there, and the same command goes on from the runs before"
+        ) from None
 
 
 def _own_cores(trial: Trial) -> bool | None:

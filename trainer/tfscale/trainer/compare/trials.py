@@ -17,6 +17,7 @@ from tfscale.core.errors import UsageError
 from tfscale.core.settings.value_parsers import Parse, count, one_of, size, switch
 from tfscale.trainer.compare.axes import LEFT_OUT, Axis, Setting
 from tfscale.trainer.launch.catalogue import entries
+from tfscale.trainer.launch.launched_cluster import Launcher
 from tfscale.trainer.launch.local_cluster import BIN
 from tfscale.trainer.launch.own_program import is_file, own_program
 from tfscale.trainer.launch.plan import Plan
@@ -74,6 +75,8 @@ class Trial:
     """Number of network namespaces over which the tasks are spread; 0: they are on this machine's loopback."""
     link: Link | None = None
     """Link of each of these."""
+    launcher: Launcher | None = None
+    """Launcher of the agents; None: they are started on this machine."""
     files: Sequence[str] = ()
     """Files of code that the command names, with the begin of their digests."""
     refused: str = ""

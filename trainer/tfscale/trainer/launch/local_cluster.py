@@ -120,12 +120,12 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
-def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
+def run_folder(prefix: str = "tfscale-run-", place: Path | None = None) -> Iterator[tuple[Path, int]]:
     """Yield a new folder, and a descriptor: the folder is removed when the last process with the descriptor has ended.
 
-    A process that is killed removes nothing, so a process of its own does.
+    A process that is killed removes nothing, so a process of its own does. It is in `place`, else with temporary files.
     """
-    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
         reader, writer = os.pipe()
         # In a session of its own, which ctrl-C does not reach.
         keeper = subprocess.Popen(
@@ -221,7 +221,7 @@ def _start_agent(
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=functools.partial(_begin, os.getpid(), cores),
+            preexec_fn=functools.partial(begin, os.getpid(), cores),
             pass_fds=held,
         )
 
@@ -232,7 +232,7 @@ def _wait_until_served(address: Address, agent: subprocess.Popen[bytes]) -> None
         time.sleep(0.05)
 
 
-def _begin(parent: int, cores: Sequence[int]) -> None:
+def begin(parent: int, cores: Sequence[int]) -> None:
     """Bind this process to cores, and have it end with its parent."""
     if cores:
         os.sched_setaffinity(0, cores)

@@ -103,7 +103,8 @@ class Size:
 
     @property
     def has_own_cores(self) -> bool:
-        return all(run.has_own_cores for run in self.measured)
+        """True where no two workers had a core in common, as far as is known."""
+        return all(run.has_own_cores is not False for run in self.measured)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,11 @@ def _not_measured(sizes: MeasuredSizes) -> Iterator[str]:
         yield f"{plural(size.number, plan.noun)}: {size.reason or 'not all runs are made'}"
     if sizes.forecast:
         yield f"more than {plural(largest.workers, 'worker')}: the forecast is a rule, no measurement"
-    yield "GPUs: the workers ran on the CPU of one machine"
-    if plan.link:
+    if not plan.launcher:
+        yield "GPUs: the workers ran on the CPU of one machine"
+    if plan.launcher:
+        yield "other hosts, and other programs on these"
+    elif plan.link:
         yield "a real network: the links are of network namespaces on one machine, without switches and other traffic"
     else:
         yield "any network: the workers exchanged gradients over the loopback of one machine"

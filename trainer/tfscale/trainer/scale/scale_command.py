@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from tfscale.core.text import elapsed, plural
 from tfscale.core.working_folder import check_working_folder
 from tfscale.trainer.compare.kept_runs import KeptRuns, read_runs, runs_in
 from tfscale.trainer.compare.measured_run import MeasuredRun
-from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial
+from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial, time_is_over
 from tfscale.trainer.compare.trials import Read
 from tfscale.trainer.launch.local_cluster import interrupt_on_signals
 from tfscale.trainer.launch.shaped_links import check_links, parse_link
@@ -34,7 +35,7 @@ from tfscale.trainer.scale.scaling_plan import (
     trials_of,
     write_plan,
 )
-from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table, unplanned
+from tfscale.trainer.scale.scaling_report import as_json, contention_table, sentences, table, unplanned, where
 from tfscale.trainer.scale.sizes_chart import sizes_chart
 
 _BUDGET = 1800.0
@@ -58,7 +59,7 @@ def scale(verb: str, flags: argparse.Namespace, run_words: Sequence[str], comman
         plan = read_plan(folder)
     else:
         if not verb:
-            _check_links(plan)
+            _check_here(plan)
         write_plan(plan, folder)
     if verb == "plan":
         print("\n".join(_planned(plan, folder)))
@@ -78,16 +79,18 @@ def request(
     return plan_of(flags, run_words, command, read) if verb in ("", "plan") else None
 
 
-def _check_links(plan: ScalingPlan) -> None:
+def _check_here(plan: ScalingPlan) -> None:
+    """Check that runs can be made from here, before anything is written. Raises UsageError."""
     if plan.link:
         check_links(parse_link(plan.link))
+    if plan.launcher and shutil.which(plan.launcher[0]) is None:
+        raise UsageError(f"--launcher {plan.launcher[0]}: there is no such command")
 
 
 def _planned(plan: ScalingPlan, folder: Path) -> Iterator[str]:
     own = "" if folder == FOLDER else f" --folder {folder}"
-    cores = plural(plan.cores, "core")
     placed = f"{plan.workers} workers, " if plan.workers else ""
-    yield f"{folder / FILE}: {plan.kind} scaling, {placed}{plural(plan.runs, 'run')} a size, {cores} a worker"
+    yield f"{folder / FILE}: {plan.kind} scaling, {placed}{plural(plan.runs, 'run')} a size, {where(plan)}"
     yield from (f"tfscale-train scale run {size}{own}" for size in plan.sizes)
     yield f"tfscale-train scale report{own}"
 
@@ -109,7 +112,7 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     """Make the runs that are not there yet, and return the exit status."""
     interrupt_on_signals()
     check_files(plan)
-    _check_links(plan)
+    _check_here(plan)
     budget = flags.budget or _BUDGET
     # A program of tfscale-train ends by itself after its steps.
     steps = plan.steps if plan.program is None else None
@@ -117,6 +120,7 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     with contextlib.ExitStack() as stack:
         kept = {size: stack.enter_context(runs_in(_path(folder, size))) for size in sizes}
         there = sum(not run.reason for each in kept.values() for run in each.runs)
+        before = {size: len(each.runs) for size, each in kept.items()}
         goes_on = f"; goes on after {plural(there, 'run')} of an earlier call" if there else ""
         names = ", ".join(map(str, sizes))
         placed = f"{plan.workers} workers on {names} hosts" if plan.workers else f"{names} workers"
@@ -128,7 +132,8 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
             print(f"tfscale-train: {found}", file=sys.stderr)
             return ExitStatus.USAGE
         except OutOfTime:
-            print("the time was over before all runs were made: the same command goes on from here", file=sys.stderr)
+            new = [run for size, each in kept.items() for run in each.runs[before[size] :]]
+            print(time_is_over(new, _longest(kept), budget), file=sys.stderr)
             return ExitStatus.NOT_YET
         except KeyboardInterrupt:
             made = sum(not run.reason for each in kept.values() for run in each.runs)
@@ -154,8 +159,9 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
             if is_there or size in dead:
                 continue
             _check_kind(plan, kept)
-            limits.check_room(max((run.wall for each in kept.values() for run in each.runs), default=0.0))
-            run = run_trial(trials[size], number, limits)
+            limits.check_room(_longest(kept))
+            shared = kept[size].path.parent.absolute() if plan.launcher else None
+            run = run_trial(trials[size], number, limits, shared)
             kept[size].add(run)
             told = f"run {number + 1}, {plural(size, plan.noun)}: {run.in_words()}; {limits.left} left"
             print(told, file=sys.stderr, flush=True)
@@ -163,6 +169,11 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
                 dead.add(size)
     _check_kind(plan, kept)
     return dead
+
+
+def _longest(kept: Mapping[int, KeptRuns]) -> float:
+    """Return the wall time of the longest run, 0 without any."""
+    return max((run.wall for each in kept.values() for run in each.runs), default=0.0)
 
 
 def _check_kind(plan: ScalingPlan, kept: Mapping[int, KeptRuns]) -> None:

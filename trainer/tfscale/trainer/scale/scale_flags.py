@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,8 @@ each size as a job of its own:
   tfscale-train scale plan --sizes 1,2,4 --steps 300 -- python train.py
   tfscale-train scale run 2
   tfscale-train scale report"""
-ABOUT = """Measure a program of `tfscale-train run`, or a script, with 1, 2, 4 ... workers on this machine, by agents.
+ABOUT = """Measure a program of `tfscale-train run`, or a script, with 1, 2, 4 ... workers on this machine, by agents;
+on hosts, where --launcher starts the agents: --launcher 'srun -n {workers}'.
 
 Each worker has the same number of cores for itself. Weak scaling, the default: each worker keeps its batch. --strong:
 the batch of all workers together stays the same; in the command of a script {batch} is then a worker's share of
@@ -72,6 +74,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="200mbit[,5ms]",
         help="each worker, or each of --hosts, in a network namespace that sends no more a second; needs root",
     )
+    parser.add_argument(
+        "--launcher",
+        type=_words,
+        metavar="'srun -n {workers}'",
+        help="on hosts: what starts {workers} agents there, which share this folder",
+    )
+    parser.add_argument(
+        "--cluster", metavar="FILE", help="with --launcher: their cluster file; {hosts} are those of a size's workers"
+    )
     parser.add_argument("--runs", type=above_0, metavar="N", help=f"of each size; default {USUAL_RUNS}")
     parser.add_argument("--steps", type=above_0, metavar="N", help="of each run, after which a script is ended")
     parser.add_argument("--folder", type=place, metavar="DIR", help=f"for the plan and the runs; default {FOLDER}")
@@ -84,7 +95,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_plot_flags(parser)
 
 
-_PLANNED = ("program", "weak", "strong", "global_batch", "sizes", "hosts", "workers", "cores", "link", "runs", "steps")
+_PLANNED = (
+    *("program", "weak", "strong", "global_batch", "sizes", "hosts", "workers", "cores", "link"),
+    *("launcher", "cluster", "runs", "steps"),
+)
 _RUN = ("budget", "patience")
 _REPORTED = ("json", "plot", "proposal")
 _FOREIGN = {"plan": (*_RUN, *_REPORTED), "run": (*_PLANNED[1:], *_REPORTED), "report": (*_PLANNED, *_RUN)}
@@ -115,6 +129,16 @@ def _link(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}") from None
     return text
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    if not words:
+        raise argparse.ArgumentTypeError("write a command, for example 'srun -n {workers}'")
+    return words
 
 
 def _proposal(text: str) -> Path:

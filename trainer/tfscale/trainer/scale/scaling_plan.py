@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfscale.core.comparison.program_files import digest, files_of
@@ -20,6 +20,7 @@ from tfscale.trainer.compare.trials import (
     check_words,
     program_trials,
 )
+from tfscale.trainer.launch.launched_cluster import launcher_of
 from tfscale.trainer.launch.shaped_links import parse_link
 from tfscale.trainer.saving.whole_files import reason, write_text
 from tfscale.trainer.scale.scale_flags import MOST_WORKERS, USUAL_RUNS, USUAL_SIZES
@@ -51,6 +52,11 @@ class ScalingPlan:
     """Link of each host, as it was asked for; empty: all workers are on this machine's loopback."""
     workers: int | None = None
     """Number of workers where it is the number of their hosts that differs; else each worker is a host of its own."""
+
+    launcher: Sequence[str] = field(default_factory=list)
+    """Words of what starts the agents on hosts; none: they are started on this machine."""
+    cluster: str | None = None
+    """Cluster file of these hosts."""
 
     @property
     def kind(self) -> str:
@@ -85,12 +91,14 @@ def plan_of(flags: argparse.Namespace, run_words: Sequence[str], command: Sequen
         sizes=sizes,
         is_strong=bool(flags.strong),
         global_batch=flags.global_batch,
-        cores=flags.cores or max(1, len(os.sched_getaffinity(0)) // (flags.workers or max(sizes))),
+        cores=1 if flags.launcher else flags.cores or _own_cores(flags.workers or max(sizes)),
         runs=flags.runs or USUAL_RUNS,
         steps=flags.steps,
         files=_digests([str(flags.program), *words]),
         link=flags.link or "",
         workers=flags.workers,
+        launcher=flags.launcher or [],
+        cluster=flags.cluster,
     )
     check_words(flags.program, run_words, command)
     _check_batch(made)
@@ -99,8 +107,18 @@ def plan_of(flags: argparse.Namespace, run_words: Sequence[str], command: Sequen
     return made
 
 
+def _own_cores(workers: int) -> int:
+    """Return the cores that each of so many workers can have for itself here, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // workers)
+
+
 def _check_hosts(flags: argparse.Namespace) -> None:
     """Check that hosts are hosts: workers of one are never called several. Raises UsageError."""
+    if flags.cluster is not None and flags.launcher is None:
+        raise UsageError("--cluster: say how its hosts are reached, for example --launcher './on_hosts {hosts}'")
+    for name in ("link", "hosts", "cores") if flags.launcher is not None else ():
+        if getattr(flags, name) is not None:
+            raise UsageError(f"--{name}: is of this machine, and --launcher starts the workers on others")
     if flags.hosts is None:
         if flags.workers is not None:
             raise UsageError("--workers: is what is varied; give --sizes 1,2,4, or the hosts of these, --hosts 1,2,4")
@@ -143,6 +161,12 @@ def trials_of(plan: ScalingPlan, read: Read) -> dict[int, Trial]:
         "OMP_NUM_THREADS": str(plan.cores),
         "TF_NUM_INTEROP_THREADS": "2",
     }
+    if plan.launcher:
+        cluster = Path(plan.cluster) if plan.cluster else None
+        return {
+            size: dataclasses.replace(trial, launcher=launcher_of(plan.launcher, cluster, size))
+            for size, trial in zip(plan.sizes, made, strict=True)
+        }
     link, found = parse_link(plan.link) if plan.link else None, {}
     for size, trial in zip(plan.sizes, made, strict=True):
         count = sum(trial.tasks.values())

@@ -155,6 +155,8 @@ def _joined(plan: ScalingPlan) -> str:
 
 def where(plan: ScalingPlan) -> str:
     """Return where the workers are, and what they have: `on this machine, 1 core a worker`."""
+    if plan.launcher:
+        return f"on hosts, by {' '.join(plan.launcher)}"
     place = f"on this machine, {plural(plan.cores, 'core')} a worker"
     if not plan.link:
         return place
@@ -198,7 +200,8 @@ def _scaling(sizes: MeasuredSizes) -> Iterator[str]:
     else:
         yield f"knee at {sizes.knee}: workers beyond bring less than {share}"
     if (size := sizes.next_size) is not None:
-        yield f"worth measuring next: {size} workers, which need {plural(size * sizes.plan.cores, 'core')}"
+        needed = "" if sizes.plan.launcher else f", which need {plural(size * sizes.plan.cores, 'core')}"
+        yield f"worth measuring next: {size} workers{needed}"
     yield from _downwards(sizes)
 
 

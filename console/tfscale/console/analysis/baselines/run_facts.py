@@ -67,6 +67,8 @@ class RunFacts:
     """Folder in which the program was started."""
     model: int | None = None
     """Bytes of all gradients as dense tensors, which differ from model to model."""
+    files: tuple[str, ...] = ()
+    """Files of code that the command names, each with the begin of its SHA-256."""
 
     def is_same_work(self, other: RunFacts) -> bool:
         """Decide whether a step is the same work; for an unknown model, by equal arguments."""
@@ -100,6 +102,9 @@ def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
         yield f"{now.keras}, before {before.keras}"
     if before.command and now.command and before.command != now.command:
         yield _changed_arguments(before.command, now.command)
+    if before.files and now.files and before.files != now.files:
+        added, gone = sorted({*now.files} - {*before.files}), sorted({*before.files} - {*now.files})
+        yield f"code {_some(added) or 'fewer files'}, before {_some(gone) or 'fewer files'}"
     if before.directory and now.directory and before.directory != now.directory:
         yield f"working folder {now.directory}, before {before.directory}"
     if before.hosts and now.hosts and before.hosts != now.hosts:
@@ -183,6 +188,7 @@ class RunIdentity:
             hosts=tuple(hosts),
             directory=first.directory if first else "",
             model=_model(probe),
+            files=first.files if first else (),
         )
 
     def _kinds(self, tasks: Sequence[str]) -> str:

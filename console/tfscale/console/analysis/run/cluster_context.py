@@ -206,7 +206,12 @@ class ClusterContext(Detector):
         if not subjects:
             return
         attempt = (*table.attempt(subjects[0]), self._process(table, subjects), numbering)
-        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
+        first = self._goodput.next_step(attempt)
+        known = table.aligned(subjects, first=first - 1)
+        if first:
+            # Frames from after a clock was set forward have brought `ran` along.
+            self.ran += min(0.0, self._goodput.follow_clock(known))
+        fresh = known.after(first - 1)
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])

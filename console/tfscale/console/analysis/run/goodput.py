@@ -51,6 +51,8 @@ Interval = tuple[float, float]
 Attempt = tuple[int | str, ...]
 """Scope of step numbers: (generation, attempt, part), and the worker where each worker has its own numbers."""
 
+_CLOCK_SET = 30.0
+"""Seconds by which the end of a counted step moves at least where a clock was set: as its agent's frames are judged."""
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
 """Seconds, and share of the step, up to which the time between two steps belongs to the step: stamps of both ends
 are some milliseconds apart, and so short a gap needs no reason."""
@@ -101,6 +103,13 @@ class Goodput:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
+    def follow_clock(self, known: AlignedSteps) -> float:
+        """Move all kept times where the newest counted step, the first of these, has moved; return by how much."""
+        if self._reached is None or len(known) == 0 or known.sequence[0] != self._consumed:
+            return 0.0
+        set_by = float(known.end[0]) - self._reached
+        return self._move(set_by) if abs(set_by) > _CLOCK_SET else 0.0
+
     def add_steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> float:
         """Take in steps from `next_step` on that all workers have reported; return the seconds by which clocks moved.
 
@@ -108,7 +117,8 @@ class Goodput:
         """
         if len(fresh) == 0 or self.begin is None:
             return 0.0
-        set_by = self._follow_clock(fresh)
+        fresh = fresh.in_order()
+        set_by = self._begin_again(fresh)
         if self._reached is not None and len(fresh := fresh.since(self._reached)) == 0:
             return set_by
         if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
@@ -130,13 +140,15 @@ class Goodput:
         }
         return set_by
 
-    def _follow_clock(self, fresh: AlignedSteps) -> float:
+    def _begin_again(self, fresh: AlignedSteps) -> float:
         """Move all kept times back where all new steps end before them, and return by how much: the clocks were set."""
-        if self.begin is None or self._reached is None or fresh.end[-1] >= self._reached:
+        if self._reached is None or fresh.end[-1] >= self._reached:
             return 0.0
-        set_by = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached
-        self.begin, self._reached = self.begin + set_by, self._reached + set_by
-        return set_by
+        return self._move(float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean()) - self._reached)
+
+    def _move(self, seconds: float) -> float:
+        self.begin, self._reached = (self.begin or 0.0) + seconds, (self._reached or 0.0) + seconds
+        return seconds
 
     @property
     def settled(self) -> tuple[float, Mapping[str, float]] | None:

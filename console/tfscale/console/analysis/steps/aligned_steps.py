@@ -51,6 +51,11 @@ class AlignedSteps:
         """Return the steps after this collective."""
         return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
 
+    def in_order(self) -> AlignedSteps:
+        """Return the steps without those that end after a later one: the clock was set back between them."""
+        is_before = self.end <= np.minimum.accumulate(self.end[::-1])[::-1]
+        return self if is_before.all() else self._selected(is_before)
+
     def without_standstills(self) -> AlignedSteps:
         """Return the steps without those so long that the cluster stood still in them."""
         took = longest_lag(self.lag) + transfer(self.reduce)

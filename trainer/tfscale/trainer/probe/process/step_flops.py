@@ -42,20 +42,22 @@ class StepGraph:
         self._names = None if names is None else frozenset(names)
 
     def flops(self, batch: int) -> StepFlops | None:
-        """Count with `batch` examples of a replica where a size is open; None once the graph is gone, or without any.
+        """Count with `batch` examples of a replica where a size is open; None once the graph is gone.
 
+        None, too, without a product or a convolution: such a graph only applies gradients that another one computes.
         Takes a fraction of a millisecond for each op, in Python.
         """
         graph = self._graph()
         if graph is None:
             return None
-        counted, uncounted = 0, set[str]()
+        counted, multiplying, uncounted = 0, set[str](), set[str]()
         # TensorFlow's counts call a function that it has deprecated.
         with deprecation.silence():
-            for flops, kind in _counts(graph, batch, self._names):
-                counted += flops
-                uncounted |= {kind} if kind else set()
-        return StepFlops(counted, tuple(sorted(uncounted))) if counted else None
+            for kind, flops in _counts(graph, batch, self._names):
+                counted += flops or 0
+                multiplying |= {kind} if _multiplies(kind) else set()
+                uncounted |= {kind} if flops is None else set()
+        return StepFlops(counted, tuple(sorted(uncounted))) if counted and multiplying else None
 
 
 class FlopsReader:
@@ -91,8 +93,8 @@ class FlopsReader:
                 self._known = graph.key, found
 
 
-def _counts(graph: Any, batch: int, names: Collection[str] | None = None) -> Iterator[tuple[int, str]]:
-    """Yield the operations of each op that has some, and the type of one whose work is not known."""
+def _counts(graph: Any, batch: int, names: Collection[str] | None = None) -> Iterator[tuple[str, int | None]]:
+    """Yield the type of each op and its operations, None where it multiplies and they are not known."""
     sized = _sized(graph, batch)
     for op in sized.get_operations():
         if not threading.main_thread().is_alive():
@@ -106,30 +108,30 @@ def _counts(graph: Any, batch: int, names: Collection[str] | None = None) -> Ite
                 if inner is not None:
                     yield from _counts(inner.graph, batch)
         elif op.type == "Einsum":
-            yield _einsum(op)
+            yield op.type, _einsum(op)
         else:
-            yield _registered(sized, op)
+            yield op.type, _registered(sized, op)
 
 
-def _registered(graph: Any, op: tf.Operation) -> tuple[int, str]:
+def _registered(graph: Any, op: tf.Operation) -> int | None:
     try:
         flops = ops.get_stats_for_node_def(graph, op.node_def, "flops").value
     except Exception:  # each count raises what it likes of a size that is open
         flops = None
-    return int(flops or 0), op.type if flops is None and _multiplies(op.type) else ""
+    return None if flops is None and _multiplies(op.type) else int(flops or 0)
 
 
-def _einsum(op: tf.Operation) -> tuple[int, str]:
-    """Return two operations for each combination of indices, as of a product of matrices."""
+def _einsum(op: tf.Operation) -> int | None:
+    """Return two operations for each combination of indices, as of a product of matrices; None where one is open."""
     terms = op.get_attr("equation").decode().partition("->")[0].split(",")
     if len(terms) != len(op.inputs) or any("." in term for term in terms):
-        return 0, op.type
+        return None
     sizes = dict[str, int]()
     for term, tensor in zip(terms, op.inputs, strict=True):
         if tensor.shape.rank != len(term) or not tensor.shape.is_fully_defined():
-            return 0, op.type
+            return None
         sizes |= dict(zip(term, tensor.shape, strict=True))
-    return len(op.inputs) * prod(sizes.values()), ""
+    return len(op.inputs) * prod(sizes.values())
 
 
 def _multiplies(kind: str) -> bool:
