@@ -38,7 +38,7 @@ PROGRAMS = {
     "digits": "digits",
     "even layers": str(Path(__file__).parents[1] / "studies/even_layers.py"),
 }
-"""What `tfscale-train run` is given."""
+"""Program of `tfscale-train run` by its name in the table."""
 MBIT = 1e6
 _LOOPS = {"mlp": ("--pause", "1", "--in-turn"), "digits": ("--pause", "2.2")}
 """Flags of `advice_program.py` in the place of each program: batches that wait for each step, and batches that take
