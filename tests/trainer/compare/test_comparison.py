@@ -106,6 +106,21 @@ def test_a_faster_setting_that_trains_something_else_does_not_win(monkeypatch: p
 
 
 @pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        (["slow"], "fastest: the base (base)"),
+        (["same"], "fastest: none, all are as fast as the base (base)"),
+        (["same", "slow"], "fastest: none is surely faster than the base (base)"),
+        (["slow", "fast"], "fastest: fast, "),
+    ],
+)
+def test_the_fastest_is_named(others: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial for trial in TRIALS if trial.name in ("base", *others)]
+    assert told in table(compared(Runner(), monkeypatch, trials), None)
+
+
+@pytest.mark.usefixtures("state")
 def test_a_loss_that_differs_as_runs_of_one_setting_do_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Runner()
     runner.loss_noise = 0.009
