@@ -23,6 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what it puts into the background without SIGINT, and the programs of tests would have it so, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # MLflow would tell its makers of what tests do.
+    os.environ["DO_NOT_TRACK"] = "true"
     config.pluginmanager.register(matrix_runs.MatrixRuns(config))
     config.pluginmanager.register(turns)
     config.pluginmanager.register(limits)

@@ -1,15 +1,11 @@
-"""The fakes of this folder are modules of its tests, which all run in the same terminal."""
+"""Fixture of the tests of this folder: they all run in the same terminal."""
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from textual.widgets import Input
-
-sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,9 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 ALONE = PROGRAMS / "compared.py"
 ON_HOSTS = """#!/bin/bash
 trap 'kill $(jobs -p)' TERM
+declare -A enter=({enter})
 hosts=$1; shift
-for host in ${{hosts//,/ }}; do echo $host >> began; {enter} "$@" & done
+for host in ${{hosts//,/ }}; do echo $host >> began; ${{enter[$host]}} "$@" & done
 status=0
 for job in $(jobs -p); do wait $job || status=$?; done
 exit $status
@@ -108,18 +109,19 @@ def test_workers_on_links_exchange_no_faster_than_these_carry(short_path: Path) 
 
 @pytest.mark.skipif(bool(net_hosts.missing()), reason=net_hosts.missing())
 def test_a_launcher_starts_the_workers_of_a_cluster_file_on_their_hosts(short_path: Path) -> None:
-    launcher = short_path / "on_hosts"
-    launcher.write_text(ON_HOSTS.format(enter=" ".join(net_hosts.inside(0))[:-1] + "$((${host##*.} - 1))"))
-    launcher.chmod(0o755)
-    addresses = [f"{net_hosts.address(host)}:2222" for host in range(2)]
-    (short_path / "c.toml").write_text(f"[cluster]\nworker = {json.dumps(addresses)}\n")
+    launcher, addresses = short_path / "on_hosts", [net_hosts.address(host) for host in range(2)]
+    workers = json.dumps([f"{address}:2222" for address in addresses])
+    (short_path / "c.toml").write_text(f"[cluster]\nworker = {workers}\n")
     words = ("mlp", "--sizes", "1,2", "--runs", "1", "--steps", "25", "--cluster", "c.toml")
     with net_hosts.hosts(2):
+        enter = [f"[{address}]='{' '.join(net_hosts.inside(host))}'" for host, address in enumerate(addresses)]
+        launcher.write_text(ON_HOSTS.format(enter=" ".join(enter)))
+        launcher.chmod(0o755)
         planned, told, errors = run(short_path, "plan", *words, "--launcher", "./on_hosts {hosts}", is_bound=False)
         assert planned == 0 and "1 run a size, on hosts, by ./on_hosts {hosts}" in told, errors
         status, told, errors = run(short_path, "run", "2", is_bound=False)
         assert status == 0, told + errors
-        assert (short_path / "began").read_text().split() == ["10.77.0.1", "10.77.0.2"]
+        assert (short_path / "began").read_text().split() == addresses
         assert not net_hosts.processes(0) and not net_hosts.processes(1)
     assert run(short_path, "report", "--json", "out.json")[0] == 5
     _, two = json.loads((short_path / "out.json").read_text())["sizes"]

@@ -350,3 +350,14 @@ def test_a_real_training_is_measured(slurm: RealSlurm) -> None:
     report = report_of(slurm, job)
     assert f"{job}.0.0: all tasks have ended well\n  steps     800 steps in " in report, report
     assert " productive; " in report
+
+
+@pytest.mark.tensorflow
+def test_a_size_is_measured_in_a_step_of_its_own(slurm: RealSlurm) -> None:
+    words = ("mlp", "--launcher", "srun -n {workers}", "--sizes", "1,2", "--runs", "1", "--steps", "25")
+    assert slurm.run("tfscale-train", "scale", "plan", *words).returncode == 0
+    ended = slurm.run("tfscale-train", "scale", "run", "2", seconds=400)
+    assert ended.returncode == 0, ended.stderr
+    measured = json.loads((slurm.home / "scaling/size-2.jsonl").read_text())
+    assert set(measured["workers"]) == {"worker:0", "worker:1"} and measured["is_joined"]
+    assert sorted(path.name for path in (slurm.home / "scaling").iterdir()) == ["plan.json", "size-2.jsonl"]

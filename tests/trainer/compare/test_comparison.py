@@ -28,7 +28,7 @@ from tfscale.trainer.compare.intervals_chart import intervals_chart
 from tfscale.trainer.compare.kept_runs import KeptRuns, kept_runs
 from tfscale.trainer.compare.measured_run import MeasuredRun, StepFiles, loss_at
 from tfscale.trainer.compare.result_file import machine_facts
-from tfscale.trainer.compare.run_trial import Limits, OutOfTime
+from tfscale.trainer.compare.run_trial import Limits, OutOfTime, check_disk
 from tfscale.trainer.compare.table import as_csv, as_json, loss_lines, table
 from tfscale.trainer.compare.trials import Trial
 
@@ -103,6 +103,21 @@ def test_a_faster_setting_that_trains_something_else_does_not_win(monkeypatch: p
     assert "fastest: fast, 2.0" in told or "fastest: fast, 1.9" in told
     assert "! its loss after 6,400 examples differs by more than 2% from that of the base" in told
     assert [line for line in told.splitlines() if line.startswith("wrong") and line.endswith("0.8000 !")]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        (["slow"], "fastest: the base (base)"),
+        (["same"], "fastest: none, all are as fast as the base (base)"),
+        (["same", "slow"], "fastest: none is surely faster than the base (base)"),
+        (["slow", "fast"], "fastest: fast, "),
+    ],
+)
+def test_the_fastest_is_named(others: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial for trial in TRIALS if trial.name in ("base", *others)]
+    assert told in table(compared(Runner(), monkeypatch, trials), None)
 
 
 @pytest.mark.usefixtures("state")
@@ -193,6 +208,14 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         KeptRuns(tmp_path / "empty", file).add(Runner()(TRIALS[0], 0, LIMITS))
     with pytest.raises(OSError, match="No space"):
         file.close()
+
+
+def test_a_run_that_fills_its_disk_is_told_and_not_kept(tmp_path: Path) -> None:
+    check_disk(tmp_path)
+    (tmp_path / "room").unlink()
+    (tmp_path / "room").symlink_to("/dev/full")
+    with pytest.raises(TfscaleError, match="No space left on device; make room there, and the same command goes on"):
+        check_disk(tmp_path)
 
 
 def test_a_loss_is_read_between_near_ones_alone() -> None:

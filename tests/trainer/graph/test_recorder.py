@@ -143,3 +143,22 @@ def test_graphs_that_other_processes_may_run_have_no_stamps(recorder: Any) -> No
     step = tf.function(lambda variable: train(recorder, variable))
     traced = str(step.get_concrete_function(tf.Variable(0.0)).graph.as_graph_def())
     assert ring.OP not in traced and staging_area.OP not in traced
+
+
+def test_a_graph_is_one_step_unless_its_optimizer_applies_twice_or_eager_steps_follow(recorder: Any) -> None:
+    import tensorflow as tf
+
+    variable = tf.Variable(0.0)
+
+    def made(*optimizers: str) -> bool:
+        def steps() -> None:
+            for key in optimizers:
+                recorder.gradient(lambda: [tf.reduce_mean(tf.ones([4, 2]))])
+                recorder.run(lambda: variable.assign_add(1.0), ONE, key=key, standalone=True)
+
+        tf.function(steps).get_concrete_function()
+        return recorder.graphs.step_graph is not None
+
+    assert [made("one"), made("one", "one"), made("one", "other")] == [True, False, True]
+    train(recorder, variable)
+    assert recorder.graphs.step_graph is None

@@ -46,7 +46,8 @@ def run_watch(settings: Settings, origins: Mapping[str, str], environment: Mappi
     """Watch until a signal, and return the exit status. Raises UsageError for settings that do not hold."""
     places = WatchedPlaces(settings, origins, environment)
     limits = Limits(settings.rotate or ROTATE, settings.keep)
-    catalogue = RunCatalogue(settings.runs or runs_folder(environment), limits)
+    # Alerts name the folder to people who stand elsewhere.
+    catalogue = RunCatalogue((settings.runs or runs_folder(environment)).absolute(), limits)
     collect_seldom(_MANY)
     try:
         asyncio.run(Watch(settings, environment, places, catalogue).run())

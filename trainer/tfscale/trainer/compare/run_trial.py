@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.clues import Clue, find_clue
 from tfscale.core.failure.failure_kinds import OUT_OF_MEMORY
 from tfscale.core.log_clues import OVERRULED, OWN, TAKEN
@@ -59,6 +60,10 @@ def time_is_over(new: Sequence[MeasuredRun], longest: float, budget: float) -> s
         return "the time was over before the end: the same command goes on from here"
     known = f" than the {elapsed(longest)} of the longest run" if longest else ""
     return f"no run has ended within --budget {elapsed(budget)}: the same command goes on with more{known}"
+
+
+_ROOM = 1 << 16
+"""Bytes that are free on a disk that is not full."""
 
 
 class OutOfTime(Exception):
@@ -120,6 +125,7 @@ def run_trial(trial: Trial, number: int, limits: Limits, shared: Path | None = N
                 pass
             wall = time.monotonic() - wall
             reason = _untaken(trial, cluster, reason)
+        check_disk(folder)
         watch.files.follow()
         run = MeasuredRun(
             trial.name,
@@ -162,6 +168,16 @@ def _cluster(trial: Trial, folder: Path, steps: Path, held: int) -> Iterator[Loc
                 hosts=hosts,
             )
         )
+
+
+def check_disk(folder: Path) -> None:
+    """Check that a run did not fill the disk of its folder: its steps would be missing. Raises TfscaleError."""
+    try:
+        (folder / "room").write_bytes(bytes(_ROOM))
+    except OSError as error:
+        raise TfscaleError(
+            f"{folder.parent}: {error.strerror}; make room there, and the same command goes on from the runs before"
+        ) from None
 
 
 def _own_cores(trial: Trial) -> bool | None:

@@ -21,6 +21,11 @@ from tfscale.trainer.compare.measured_run import MeasuredRun, memory_words, seco
 COST = "device_seconds_per_1000_examples"
 HOURS = "device_hours_to_loss"
 _UNKNOWN = "-"
+_NONE_FASTER = {
+    frozenset({Verdict.SLOWER}): "the base",
+    frozenset({Verdict.WITHIN}): "none, all are as fast as the base",
+}
+"""Words for the fastest setting where none is faster than the base, by the verdicts of the others."""
 
 
 def summary(row: Row, target: float | None) -> dict[str, Any]:
@@ -181,7 +186,9 @@ def best_lines(rows: Sequence[Row], found: Sequence[dict[str, Any]]) -> list[str
         lines = [f"fastest: {best.trial.name}, {1 / (1 + numbers['change']):.2f}x the base ({rows[0].trial.name})"]
     else:
         others = " of those that train the same" if any(row.is_other_training for row in rows) else ""
-        lines = [f"fastest{others}: none is surely faster than the base ({rows[0].trial.name})"]
+        verdicts = frozenset(row.judgement.verdict for row, _ in able if row.judgement)
+        told = _NONE_FASTER.get(verdicts, "none is surely faster than the base")
+        lines = [f"fastest{others}: {told} ({rows[0].trial.name})"]
     costs = {row.trial.name: each[COST] for row, each in able if each[COST] is not None}
     devices = {fmean(run.devices for run in row.measured) for row, _ in able}
     if len(devices) > 1 and numbers[COST] and (cheapest := min(costs, key=lambda name: costs[name])) != best.trial.name:

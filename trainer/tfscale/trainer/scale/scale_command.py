@@ -18,7 +18,7 @@ from tfscale.core.text import elapsed, plural
 from tfscale.core.working_folder import check_working_folder
 from tfscale.trainer.compare.kept_runs import KeptRuns, read_runs, runs_in
 from tfscale.trainer.compare.measured_run import MeasuredRun
-from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial
+from tfscale.trainer.compare.run_trial import Limits, OutOfTime, run_trial, time_is_over
 from tfscale.trainer.compare.trials import Read
 from tfscale.trainer.launch.local_cluster import interrupt_on_signals
 from tfscale.trainer.launch.shaped_links import check_links, parse_link
@@ -120,6 +120,7 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
     with contextlib.ExitStack() as stack:
         kept = {size: stack.enter_context(runs_in(_path(folder, size))) for size in sizes}
         there = sum(not run.reason for each in kept.values() for run in each.runs)
+        before = {size: len(each.runs) for size, each in kept.items()}
         goes_on = f"; goes on after {plural(there, 'run')} of an earlier call" if there else ""
         names = ", ".join(map(str, sizes))
         placed = f"{plan.workers} workers on {names} hosts" if plan.workers else f"{names} workers"
@@ -131,7 +132,8 @@ def _measure(plan: ScalingPlan, sizes: Sequence[int], folder: Path, flags: argpa
             print(f"tfscale-train: {found}", file=sys.stderr)
             return ExitStatus.USAGE
         except OutOfTime:
-            print("the time was over before all runs were made: the same command goes on from here", file=sys.stderr)
+            new = [run for size, each in kept.items() for run in each.runs[before[size] :]]
+            print(time_is_over(new, _longest(kept), budget), file=sys.stderr)
             return ExitStatus.NOT_YET
         except KeyboardInterrupt:
             made = sum(not run.reason for each in kept.values() for run in each.runs)
@@ -157,7 +159,7 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
             if is_there or size in dead:
                 continue
             _check_kind(plan, kept)
-            limits.check_room(max((run.wall for each in kept.values() for run in each.runs), default=0.0))
+            limits.check_room(_longest(kept))
             shared = kept[size].path.parent.absolute() if plan.launcher else None
             run = run_trial(trials[size], number, limits, shared)
             kept[size].add(run)
@@ -167,6 +169,11 @@ def _make_runs(plan: ScalingPlan, kept: dict[int, KeptRuns], limits: Limits, rea
                 dead.add(size)
     _check_kind(plan, kept)
     return dead
+
+
+def _longest(kept: Mapping[int, KeptRuns]) -> float:
+    """Return the wall time of the longest run, 0 without any."""
+    return max((run.wall for each in kept.values() for run in each.runs), default=0.0)
 
 
 def _check_kind(plan: ScalingPlan, kept: Mapping[int, KeptRuns]) -> None:

@@ -26,7 +26,8 @@ each size as a job of its own:
   tfscale-train scale plan --sizes 1,2,4 --steps 300 -- python train.py
   tfscale-train scale run 2
   tfscale-train scale report"""
-ABOUT = """Measure a program of `tfscale-train run`, or a script, with 1, 2, 4 ... workers on this machine, by agents.
+ABOUT = """Measure a program of `tfscale-train run`, or a script, with 1, 2, 4 ... workers on this machine, by agents;
+on hosts, where --launcher starts the agents: --launcher 'srun -n {workers}'.
 
 Each worker has the same number of cores for itself. Weak scaling, the default: each worker keeps its batch. --strong:
 the batch of all workers together stays the same; in the command of a script {batch} is then a worker's share of

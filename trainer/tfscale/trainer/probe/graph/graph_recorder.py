@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import tensorflow as tf
@@ -86,6 +87,8 @@ class GraphRecorder:
         """Functions that are called with each graph that has been traced, before its stamps are written."""
         self.step_graph: StepGraph | None = None
         """Newest graph that computes one step; None where steps are not whole in one graph."""
+        self._optimizers: WeakKeyDictionary[Any, set[Hashable]] = WeakKeyDictionary()
+        """Places of optimizers outside of `Strategy.run` that have applied gradients in a graph."""
         self._runs: dict[int, TracedRun] = {}
         """Runs that are being traced, by the id of their graph."""
         self._lock = threading.Lock()
@@ -207,6 +210,11 @@ class GraphRecorder:
                 key = place.key, len(made), tuple(run.variables)
                 added = None if place.is_optimizer else [op.name for op in made[before:]]
                 is_one = run.updates == run.micro_batches == 1
+                if place.is_optimizer:
+                    # Applied once more, as in a loop that is unrolled: each time is a step.
+                    applied = self._optimizers.setdefault(graph, set())
+                    is_one &= place.key not in applied
+                    applied.add(place.key)
                 self.step_graph = StepGraph(key, graph, added) if is_one else None
             if place.whole:
                 run = self._whole.as_traced(place.key, run)

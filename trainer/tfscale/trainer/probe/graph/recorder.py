@@ -98,7 +98,11 @@ class Recorder:
             return call()
         self._note_run()
         run = TracedRun(unsplit=not self.splits(distribution))
-        return here.run(call, run, RunPlace(distribution, key, standalone, whole))
+        result = here.run(call, run, RunPlace(distribution, key, standalone, whole))
+        if here is self.eager and run.trains:
+            # What a graph before it computed is no step of now.
+            self.graphs.step_graph = None
+        return result
 
     def gradient(self, call: Call, sources: Any = None) -> Any:
         """Record `call`, which computes the gradients of `sources`."""
