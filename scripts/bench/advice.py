@@ -33,7 +33,12 @@ from tfscale.core.comparison.step_times import FEWEST_STEPS, settled, step_times
 
 BIN = Path(sys.executable).parent
 RECORD = Path(__file__).parents[2] / "console/tfscale/console/advice/advice_record.json"
-PROGRAMS = ("mlp", "digits")
+PROGRAMS = {
+    "mlp": "mlp",
+    "digits": "digits",
+    "even layers": str(Path(__file__).parents[1] / "studies/even_layers.py"),
+}
+"""Program of `tfscale-train run` by its name in the table."""
 MBIT = 1e6
 _LOOPS = {"mlp": ("--pause", "1", "--in-turn"), "digits": ("--pause", "2.2")}
 """Flags of `advice_program.py` in the place of each program: batches that wait for each step, and batches that take
@@ -50,6 +55,7 @@ class Place:
     """Bits a second that each host may send, and receive."""
     steps: int = 26
     strategy: str = "multi-worker"
+    programs: tuple[str, ...] = ("mlp", "digits")
     is_fed: bool = False
     """True for the bench's own program, whose batches come slowly."""
     slow: tuple[str, ...] = ()
@@ -60,7 +66,7 @@ class Place:
         if self.is_fed:
             return [sys.executable, Path(__file__).with_name("advice_program.py"), *_LOOPS[program], *flags]
         slow = [word for each in self.slow for word in ("--slow", each)]
-        return [BIN / "tfscale-train", "run", program, "--strategy", self.strategy, *flags, *slow]
+        return [BIN / "tfscale-train", "run", PROGRAMS[program], "--strategy", self.strategy, *flags, *slow]
 
 
 LINK = Place()
@@ -73,6 +79,7 @@ SERVER = Place(
     strategy="parameter-server",
     steps=64,
     rate=10 * MBIT,
+    programs=("mlp", "even layers"),
 )
 BASES = {"link": LINK, "input": INPUT, "compute": COMPUTE, "straggler": STRAGGLER, "server": SERVER}
 REMEDIES = {
@@ -149,7 +156,8 @@ def times_of_example(folder: Path) -> dict[str, float | None]:
     status: dict[str, Any] = {}
     for path in folder.glob("*.jsonl"):
         for frame in map(json.loads, path.read_text().splitlines()):
-            status = frame.get("probe") or status
+            probe = frame.get("probe") or {}
+            status = probe if probe.get("strategy") else status
             for batch in frame.get("steps", ()):
                 ends.setdefault(batch["subject"], []).extend(batch["end"])
     examples = status.get("examples_per_step") or 1
@@ -173,7 +181,8 @@ def turns(only: Sequence[str], programs: Sequence[str], number: int) -> Iterator
     for program in programs:
         for base, place in BASES.items():
             remedies = [(program, name, row[2], False) for name, row in chosen.items() if row[0] == base]
-            settings = [(program, base, place, True), *remedies] if remedies else []
+            is_tried = remedies and program in place.programs
+            settings = [(program, base, place, True), *remedies] if is_tried else []
             yield from settings[:: -1 if number % 2 else 1]
 
 
@@ -254,7 +263,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="file of the runs")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each setting")
     parser.add_argument("--only", default="", help="names of remedies, with commas between them")
-    parser.add_argument("--program", choices=PROGRAMS, help="one of the programs; default both")
+    parser.add_argument("--program", choices=PROGRAMS, help="one of the programs; default all")
     parser.add_argument("--speed", type=float, default=1.0, metavar="F", help="of all links: 4 shows less in less time")
     parser.add_argument("--record", action="store_true", help="write the record from the runs that there are")
     flags = parser.parse_args()

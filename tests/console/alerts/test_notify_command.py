@@ -29,14 +29,15 @@ def test_receivers_of_the_settings_are_listed_and_tested(tmp_path: Path) -> None
     with receiver() as service:
         (tmp_path / "ops").write_text(f"json://127.0.0.1:{service.port}/{SECRET}\n")
         variables = {
-            "TFSCALE_NOTIFY": f"@{tmp_path / 'ops'} json://127.0.0.1:{closed_port()}/{SECRET}",
+            "TFSCALE_NOTIFY": f"@{tmp_path / 'ops'} mmost://127.0.0.1:{closed_port()}/{SECRET}",
             "TFSCALE_ON_EVENT": "cat > /dev/null",
         }
         listed, tested = console("notify", **variables), console("notify", "--test", **variables)
-    assert listed.stdout == "--notify json://...\n--notify json://...\n--on-event 'cat > /dev/null'\n"
+    assert listed.stdout == "--notify json://...\n--notify mmost://...\n--on-event 'cat > /dev/null'\n"
     assert listed.returncode == 0 and listed.stderr == ""
     first, second, third = tested.stdout.splitlines()
     assert first.endswith(": sent") and third.endswith(": sent") and "onnection error" in second
+    assert second.endswith("webhook notification")
     assert tested.returncode == 1 and SECRET not in tested.stdout + tested.stderr
     assert len(service.got) == 1
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from local_cluster import commands_with, wait_until
+from local_cluster import wait_until
 from recording import Recording
 
 pytestmark = pytest.mark.alone
@@ -16,16 +17,23 @@ pytestmark = pytest.mark.alone
 DEMO = Path(__file__).parents[3] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
 """Seconds of the straggler rule's window for two and three workers."""
+MARK = "TFSCALE_TEST_DEMO"
+"""Variable by which the processes of a demo are found: agents hand their environment on."""
 EQUAL_SECONDS = 60
 """Seconds for which equal workers train."""
+
+
+def marked(out: Path) -> dict[str, str]:
+    """Return the environment of the demo that writes this file."""
+    return os.environ | {MARK: str(out)}
 
 
 def demo(out: Path, seconds: int, *arguments: str) -> Recording:
     """Run it, require that it ended well and left nothing behind, and return what it wrote."""
     command = [sys.executable, DEMO, "--headless", "--seconds", str(seconds), "--out", out, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False, env=marked(out))
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert commands_with("digits") == []
+    assert [process.cmdline() for process in psutil.process_iter() if _is_of(process, {MARK: str(out)})] == []
     return Recording.read(out)
 
 
@@ -93,9 +101,11 @@ def test_equal_workers_are_not_named(tmp_path: Path, workers: int) -> None:
 @pytest.mark.matrix
 def test_a_worker_that_is_killed_is_started_again_and_all_go_on_from_their_checkpoint(tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
-    demo = subprocess.Popen([sys.executable, DEMO, "--headless", "--seconds", "75", "--out", out])
+    command = [sys.executable, DEMO, "--headless", "--seconds", "75", "--out", out]
+    demo = subprocess.Popen(command, env=marked(out))
     wait_until(lambda: out.exists() and len(Recording.read(out).steps.get("worker:1", {}).get("end", ())) > 150)
-    (killed,) = (process for process in psutil.process_iter() if _is_training(process, "worker:1"))
+    trains = {MARK: str(out), "TFSCALE_TASK": "worker:1"}
+    (killed,) = (each for each in psutil.process_iter() if _is_of(each, trains) and "digits" in each.cmdline())
     killed.kill()
     assert demo.wait(200) == 0
     batches = [batch for frame in Recording.read(out).frames for batch in frame["steps"]]
@@ -108,9 +118,9 @@ def test_a_worker_that_is_killed_is_started_again_and_all_go_on_from_their_check
         assert first % 100 == 1 and last - 100 < first <= last + 1
 
 
-def _is_training(process: psutil.Process, task: str) -> bool:
+def _is_of(process: psutil.Process, variables: dict[str, str]) -> bool:
     try:
-        return "digits" in process.cmdline() and process.environ().get("TFSCALE_TASK") == task
+        return variables.items() <= process.environ().items()
     except psutil.Error:
         return False
 

@@ -165,7 +165,8 @@ class _Reasons(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if (reasons := getattr(self._own, "reasons", None)) is not None:
-            reasons.append(record.getMessage().rstrip("."))
+            # Of a hook without a channel it says `to None`.
+            reasons.append(record.getMessage().rstrip(".").removesuffix(" to None"))
 
     @contextlib.contextmanager
     def collected(self):  # type: ignore[no-untyped-def]
