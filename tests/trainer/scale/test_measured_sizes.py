@@ -23,7 +23,7 @@ def law(
     is_strong: bool = False,
     grows: float = 0.0,
     batch: Callable[[int], int] | None = None,
-    has_own_cores: bool = True,
+    has_own_cores: bool | None = True,
     is_joined: bool = True,
     workers: int | None = None,
 ) -> MeasuredSizes:
@@ -35,7 +35,7 @@ def law(
         is_strong: whether all workers share the work of one.
         grows: growth of a worker's compute for each further worker, as a fraction.
         batch: examples of a step by number of workers.
-        has_own_cores: of all sizes but that of one worker.
+        has_own_cores: of all sizes; one worker alone has its own, where that is known.
         is_joined: whether a strategy joins the workers.
         workers: of all sizes, which are then numbers of hosts.
     """
@@ -46,7 +46,7 @@ def law(
     for size in sizes:
         compute = COMPUTE * (1 + grows * (size - 1)) / (size if is_strong else 1)
         steps = [(compute + reduce(size)) * float(np.exp(noise.normal(0, 0.005))) for _ in range(3)]
-        own = has_own_cores or size == 1
+        own = True if has_own_cores is False and size == 1 else has_own_cores
         facts = {
             "phases": {"compute": compute, "reduce": reduce(size)},
             "examples": examples(size) or None,
@@ -99,6 +99,11 @@ def test_workers_that_shared_cores_say_nothing() -> None:
     assert not law(lambda _: 0.0, grows=0.01).says_nothing
     fewer = law(lambda _: 0.0, is_strong=True, has_own_cores=False)
     assert f"{NOTHING_SAID} (4 workers have fewer cores than they need)" in told(fewer)
+
+    elsewhere = law(lambda _: 0.0, grows=0.02, has_own_cores=None)
+    assert "4 as with 1, as cores in common, other work on them or a shared memory would cause)" in told(elsewhere)
+    unknown = table(law(lambda _: 0.0, has_own_cores=None))
+    assert "own" not in unknown and "shared" not in unknown
 
     idle = law(lambda _: 0.2, grows=0.1)
     assert not idle.says_nothing and idle.compute_growth(idle.measured[-1]) is None

@@ -102,9 +102,10 @@ class Size:
         return self.workers > 1 and any(run.is_joined is False for run in self.measured)
 
     @property
-    def has_own_cores(self) -> bool:
-        """True where no two workers had a core in common, as far as is known."""
-        return all(run.has_own_cores is not False for run in self.measured)
+    def has_own_cores(self) -> bool | None:
+        """True where no two workers had a core in common; None where that is not known."""
+        known = {run.has_own_cores for run in self.measured}
+        return False if False in known else None if None in known else True
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +190,12 @@ class MeasuredSizes:
         It is told by compute, and where that tells nothing by whether there were enough cores. As many workers on
         other hosts must have cores of their own.
         """
-        if self.plan.workers and not size.has_own_cores:
+        if self.plan.workers and size.has_own_cores is False:
             return True
         if size is self.measured[0]:
             return False
         growth = self.compute_growth(size)
-        return not size.has_own_cores if growth is None else growth > SHARED
+        return size.has_own_cores is False if growth is None else growth > SHARED
 
     def shared_cost(self, size: Size) -> float | None:
         """Return the share of a size's step by which shared cores made its compute longer; None if it is not known."""

@@ -99,11 +99,17 @@ def _row(sizes: MeasuredSizes, size: Size, shown: list[str]) -> list[str]:
         f"{size.rate:,.0f}",
         f"{min(size.rates):,.0f} to {max(size.rates):,.0f}",
         _UNKNOWN if sizes.is_apart else f"{sizes.efficiency(size):.0%}",
-        "own" if size.has_own_cores and not sizes.is_shared(size) else "shared",
+        _cores(sizes, size),
         f"{size.reduced:,} B" if size.reduced else _UNKNOWN,
         step_time(size.step),
         *(_UNKNOWN if value is None else step_time(value) for value, _ in phases),
     ]
+
+
+def _cores(sizes: MeasuredSizes, size: Size) -> str:
+    if sizes.is_shared(size) or size.has_own_cores is False:
+        return "shared"
+    return "own" if size.has_own_cores else _UNKNOWN
 
 
 def sentences(sizes: MeasuredSizes) -> Iterator[str]:
@@ -172,8 +178,10 @@ def _why_shared(sizes: MeasuredSizes) -> str:
         if growth is not None
         else ""
     )
-    if not last.has_own_cores:
+    if last.has_own_cores is False:
         return f"{last.workers} workers have fewer cores than they need" + (f"; {compute}" if compute else "")
+    if last.has_own_cores is None:
+        return f"{compute}, as cores in common, other work on them or a shared memory would cause"
     return f"{compute}, though each had cores of its own, as other work on them or a shared memory would cause"
 
 
@@ -183,7 +191,7 @@ def _scaling(sizes: MeasuredSizes) -> Iterator[str]:
         f"{plural(last.workers, 'worker')}: {last.rate / first.rate:.2f} times the throughput of {first.workers}, "
         f"{sizes.efficiency(last):.0%} efficient"
     )
-    if (sizes.is_shared(last) or not last.has_own_cores) and (cost := sizes.shared_cost(last)) is not None:
+    if (sizes.is_shared(last) or last.has_own_cores is False) and (cost := sizes.shared_cost(last)) is not None:
         yield (
             f"cores were shared, which costs the compute {cost:.1%} of the step of {last.workers}; what it costs in "
             "the all-reduce is not known"
