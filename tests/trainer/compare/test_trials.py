@@ -40,7 +40,8 @@ def test_other_braces_and_those_of_values_stay() -> None:
 def test_the_code_of_a_commit_is_the_base(tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
     (tmp_path / "train.py").write_text("# earlier")
-    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "begin"]):
+    (tmp_path / "data").symlink_to("/data")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"]):
         subprocess.run([*git, *words], check=True)
     (tmp_path / "train.py").write_text("# now")
     flags = cli.parser().parse_args(["compare", "--against", "HEAD", "--set", "a=1,2"])
@@ -49,6 +50,8 @@ def test_the_code_of_a_commit_is_the_base(tmp_path: Path) -> None:
         assert [trial.name for trial in made] == ["code=HEAD a=1", "code=HEAD a=2", "code=now a=1", "code=now a=2"]
         assert made[3].command == ["python", "./train.py", "--a=2", "{b}"]
         assert Path(made[0].command[1]).read_text() == "# earlier" and made[0].files != made[2].files
+        assert (earlier.folder / "data").readlink() == Path("/data")
+        assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == " M train.py\n"
         for command in (["python", "-c", "{a}"], []):
             with pytest.raises(UsageError, match="--against HEAD: the command names no file of that commit"):
                 trials_of(flags, [], command, cli.planned, earlier)

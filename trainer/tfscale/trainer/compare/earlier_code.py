@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import os
 import subprocess
-import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tfscale.core.errors import UsageError
 from tfscale.trainer.launch.local_cluster import run_folder
@@ -54,17 +54,21 @@ def earlier_code(commit: str | None) -> Iterator[EarlierCode | None]:
         yield None
         return
     identity = _git(commit, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
-    top, prefix = _git(commit, "rev-parse", "--show-toplevel"), _git(commit, "rev-parse", "--show-prefix")
+    prefix = _git(commit, "rev-parse", "--show-prefix")
     with run_folder("tfscale-compare-") as (folder, _):
-        made = subprocess.run(["git", "-C", top, "archive", identity], stdout=subprocess.PIPE, check=True)
-        with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
-            archive.extractall(folder, filter="data")
-        yield EarlierCode(commit, identity, folder / prefix)
+        # With an index of its own, so that the working folder and what is staged there stay as they are.
+        (code := folder / "code").mkdir()
+        place = {"GIT_INDEX_FILE": str(folder / "index"), "GIT_WORK_TREE": str(code)}
+        _git(commit, "read-tree", "--reset", "-u", identity, variables=place)
+        yield EarlierCode(commit, identity, code / prefix)
 
 
-def _git(commit: str, *words: str) -> str:
+def _git(commit: str, *words: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     try:
-        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
+        found = subprocess.run(
+            ["git", *words], env=os.environ | variables, capture_output=True, text=True, errors="replace", check=True
+        )
+        return found.stdout.rstrip("\n")
     except FileNotFoundError:
         raise UsageError(f"--against {commit}: git is not installed here") from None
     except subprocess.CalledProcessError as error:
