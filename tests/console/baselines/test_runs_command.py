@@ -71,9 +71,9 @@ def test_programs_read_the_same_numbers(state: Path, capsys: pytest.CaptureFixtu
     assert known["runs"][0]["facts"]["files"] == ["train.py 111111111111"]
 
 
-def test_where_nothing_is_known_that_is_told(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_nothing_is_known_that_is_told(state: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert list_runs(state) == 5
-    assert "no run is known yet" in capsys.readouterr().err
+    assert "no run is known yet" in caplog.text
     keep(state, run(100, 0.02))
     with pytest.raises(UsageError, match=r"^runs: none is known of fit\.py; the newest is of train\.py, Mirrored"):
         list_runs(state, "fit.py")

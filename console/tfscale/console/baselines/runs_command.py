@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +15,8 @@ from tfscale.core.plots.plot_flags import HERE, draw
 from tfscale.core.settings.exit_status import ExitStatus
 from tfscale.core.settings.precedence import flag
 from tfscale.core.settings.user_folders import user_state_folder
+
+_logger = logging.getLogger(__name__)
 
 
 def list_runs(words: Sequence[str], flags: Mapping[str, Any], environment: Mapping[str, str]) -> int:
@@ -28,7 +30,7 @@ def list_runs(words: Sequence[str], flags: Mapping[str, Any], environment: Mappi
     except ValueError as error:
         raise UsageError(f"{path}: is damaged ({error}); remove it to begin anew") from None
     if not found:
-        print(f"{path}: no run is known yet: a console has to watch one for two minutes", file=sys.stderr)
+        _logger.warning("%s: no run is known yet: a console has to watch one for two minutes", path)
         return ExitStatus.NOT_YET
     chosen = [known for known in found if all(word in known.name for word in words)]
     if not chosen:
