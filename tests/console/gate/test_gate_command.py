@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_words import run_command
@@ -104,6 +106,69 @@ def test_results_of_trainings_are_compared(tmp_path: Path) -> None:
         result(tmp_path / f"{name}.json", 80, files=[f"own.py {name}"])
     with pytest.raises(UsageError, match=r"program differs: files is own\.py old in \S+ and own\.py new in"):
         run_compare(f"{tmp_path}/old.json", f"{tmp_path}/new.json")
+
+
+@pytest.mark.parametrize("rate", [-1, 0, math.inf, math.nan, 10**400, "fast", [], {}, 1e300])
+def test_a_result_without_a_rate_is_one_line(rate: Any, tmp_path: Path) -> None:
+    result(tmp_path / "x.json", rate)
+    with pytest.raises(UsageError, match=r"x\.json: (its step of all has no time|is no result that)"):
+        run_compare(f"{tmp_path}/x.json", f"{tmp_path}/x.json")
+
+
+@pytest.mark.parametrize("wrong", [{"steps": "200"}, {"tasks": {"worker": "1"}}, {"tasks": []}])
+def test_a_result_with_other_figures_is_one_line(wrong: dict[str, Any], tmp_path: Path) -> None:
+    result(tmp_path / "x.json", 80, **wrong)
+    with pytest.raises(UsageError, match=r"x\.json: is no result that"):
+        run_compare(f"{tmp_path}/x.json", f"{tmp_path}/x.json")
+
+
+@pytest.mark.parametrize("time", [-1, 0, math.inf, math.nan, 10**400, "1"])
+def test_a_comparison_without_times_is_one_line(time: Any, tmp_path: Path) -> None:
+    run = {"reason": "", "facts": {"TensorFlow": []}, "workers": {"worker:0": time}, "phases": {}}
+    setting = {"setting": "base", "command": ["x"], "files": [], "values": {}, "tasks": 1, "runs": [run]}
+    (tmp_path / "x.json").write_text(json.dumps({"settings": [setting], "tfscale": "1", "cores": 2}))
+    with pytest.raises(UsageError, match=r"x\.json: its step of worker:0 has no time above 0"):
+        run_compare(f"{tmp_path}/x.json", f"{tmp_path}/x.json")
+
+
+def lines_of(path: Path, **changed: float) -> Path:
+    """Export a recording as JSON lines, with all values of these columns of its steps changed."""
+    out = path.with_suffix(".jsonl")
+    assert run_command("export", str(path), "--out", str(out)) == 0
+    documents = [json.loads(line) for line in out.read_text().splitlines()]
+    for batch in (batch for each in documents for batch in each.get("steps", ()) if each["type"] == "frame"):
+        batch |= {name: [value] * len(batch[name]) for name, value in changed.items()}
+    out.write_text("".join(json.dumps(each) + "\n" for each in documents))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [("end", 0, "step"), ("end", -5, "step"), ("compute", -1, "compute")],
+)
+def test_times_that_no_step_has_are_one_line(base: str, column: str, value: float, said: str) -> None:
+    lines = lines_of(Path(base, "20.tfrec"), **{column: value})
+    with pytest.raises(UsageError, match=rf"20\.jsonl: its {said} of worker:[01] has no time above 0"):
+        run_compare(str(lines), str(lines))
+
+
+def test_a_phase_that_takes_no_time_is_left_out(base: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(Path(base, "20.tfrec"), compute=0)
+    assert run_compare(str(lines), str(lines)) == 5
+    told = capsys.readouterr().out
+    assert "worker:0  step" in told and "compute" not in told
+
+
+def test_two_runs_that_differ_beyond_all_numbers_are_undecided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("base", "new"):
+        (tmp_path / name).mkdir()
+        for rate in (1e7, 1e-10):
+            result(tmp_path / name / f"{rate}.json", rate, files=[name])
+    wide = (f"{tmp_path}/base", f"{tmp_path}/new", "--across", "program")
+    assert run_compare(*wide) == 5
+    assert "passed" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

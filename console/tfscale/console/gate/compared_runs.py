@@ -33,7 +33,7 @@ def compared_runs(path: Path, setting: str | None) -> list[GatedRun]:
     except (ValueError, TypeError, AttributeError, StopIteration):
         raise UsageError(f"{path}: is no comparison that tfscale-train compare --json has written") from None
     if not runs:
-        raise UsageError(f"{path}: no run of {chosen['setting']} was measured: {chosen['reason']}")
+        raise UsageError(f"{path}: no run of {chosen['setting']} was measured: {chosen.get('reason')}")
     return runs
 
 
@@ -47,7 +47,8 @@ def _document(path: Path) -> Any:
 
 
 def _run(path: Path, document: Mapping[str, Any], setting: Mapping[str, Any], run: Mapping[str, Any]) -> GatedRun:
-    facts = {name: value for name, value in _facts(document, setting) if value} | run["facts"]
+    facts = {name: value for name, value in _facts(document, setting) if value}
+    facts |= {name: f"{value}" for name, value in run["facts"].items()}
     seconds = {(worker, STEP): time for worker, time in run["workers"].items()}
     lead = min(run["workers"])
     seconds |= {(lead, phase): time for phase, time in run["phases"].items()}
@@ -59,5 +60,5 @@ def _facts(document: Mapping[str, Any], setting: Mapping[str, Any]) -> Iterator[
     yield "files", ", ".join(setting["files"])
     yield "settings", " ".join(f"{name}={value}" for name, value in setting["values"].items())
     yield "tasks", f"{setting['tasks']}"
-    yield "tfscale", document["tfscale"]
+    yield "tfscale", f"{document['tfscale']}"
     yield "cores", f"{document['cores']}"

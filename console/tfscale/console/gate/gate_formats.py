@@ -34,6 +34,8 @@ def _advice(gate: Gate) -> list[str]:
     if min(len(gate.base), len(gate.new)) < 2:
         return ["One run says nothing of how far the next is away: give a folder of three or more runs for each side."]
     visible = max(row.judgement.visible for row in gate.rows if row.outcome)
+    if visible == math.inf:
+        return ["These runs differ too much from one another to show anything: a quieter machine, and more of them."]
     return [f"These runs would have shown a slowdown of {visible:.1%}: more of them, or a quieter machine, decide."]
 
 

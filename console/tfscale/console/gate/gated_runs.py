@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from tfscale.core.errors import UsageError
 from tfscale.core.records.frame import Description, Frame
 from tfscale.core.records.probe_status import ProbeStatus
 from tfscale.core.records.step_batch import PHASES, StepBatch
+from tfscale.core.validation import LATEST
 
 _ENDINGS = (".tfrec", ".jsonl", COMPARED)
+_LEAST_STEP = 1e-8
+"""Seconds that every step takes."""
 
 
 def read_set(name: str) -> list[GatedRun]:
@@ -28,6 +32,20 @@ def read_set(name: str) -> list[GatedRun]:
 
     Raises UsageError, and RecordingError for damaged files.
     """
+    return [_checked(run) for run in _runs(name)]
+
+
+def _checked(run: GatedRun) -> GatedRun:
+    """Return the run without phases that take no time, which have no logarithm. Raises UsageError."""
+    seconds = {(worker, part): time for (worker, part), time in run.seconds.items() if time or part == STEP}
+    for (worker, part), time in seconds.items():
+        # Of a step: that of ends which do not rise is the least that step_times returns.
+        if not isinstance(time, int | float) or not (_LEAST_STEP if part == STEP else 0) < time < LATEST:
+            raise UsageError(f"{run.path}: its {part} of {worker} has no time above 0 that a step can have")
+    return replace(run, seconds=seconds)
+
+
+def _runs(name: str) -> list[GatedRun]:
     path = Path(name)
     file, _, setting = name.partition(f"{COMPARED}:")
     if setting and not path.exists():
@@ -54,11 +72,12 @@ def _of_result(path: Path) -> GatedRun:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
         rate, facts = result["steps_per_second"], dict(_facts_of_result(result))
+        is_known = rate is not None and result["steps"] >= FEWEST_STEPS
+        seconds = {("all", STEP): rate and 1 / rate} if is_known else {}
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{path}: is no result that tfscale-train run --json has written") from None
-    seconds = {("all", STEP): 1 / rate} if rate and result["steps"] >= FEWEST_STEPS else {}
     return GatedRun(path, facts, seconds)
 
 
@@ -69,8 +88,8 @@ def _facts_of_result(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "files", ", ".join(files)
     yield "examples a step", f"{result['global_batch']}"
     yield "tasks", f"{sum(result['tasks'].values())}"
-    yield "TensorFlow", result["tensorflow"]
-    yield "Keras", result["keras"]
+    yield "TensorFlow", f"{result['tensorflow']}"
+    yield "Keras", f"{result['keras']}"
 
 
 def _of_recording(path: Path) -> GatedRun:
