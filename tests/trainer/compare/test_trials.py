@@ -40,6 +40,7 @@ def test_other_braces_and_those_of_values_stay() -> None:
 def test_the_code_of_a_commit_is_the_base(tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
     (tmp_path / "train.py").write_text("# earlier")
+    (tmp_path / "data.sh").write_text("python train.py")
     (tmp_path / "data").symlink_to("/data")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"]):
         subprocess.run([*git, *words], check=True)
@@ -52,12 +53,21 @@ def test_the_code_of_a_commit_is_the_base(tmp_path: Path) -> None:
         assert Path(made[0].command[1]).read_text() == "# earlier" and made[0].files != made[2].files
         assert (earlier.folder / "data").readlink() == Path("/data")
         assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == " M train.py\n"
-        for command in (["python", "-c", "{a}"], []):
-            with pytest.raises(UsageError, match="--against HEAD: the command names no file of that commit"):
+        for command in (["python", "-c", "{a}"], [], ["bash", "data.sh"]):
+            with pytest.raises(UsageError, match="--against HEAD: the command names no Python file of that commit"):
                 trials_of(flags, [], command, cli.planned, earlier)
     assert earlier is not None and not earlier.folder.exists()
     with pytest.raises(UsageError, match="--against nope: there is no such commit"), earlier_code("nope"):
         pass
+    for name in ("now", "10k"):
+        subprocess.run([*git, "tag", name], check=True)
+        with pytest.raises(UsageError, match=f"--against {name}: means something else here"), earlier_code(name):
+            pass
+    with earlier_code("HEAD") as again:
+        assert again is not None and again.identity == earlier.identity
+    (tmp_path / "train.py").write_text("# now, and later")
+    with earlier_code("HEAD") as later:
+        assert later is not None and later.identity != earlier.identity
 
 
 def test_a_folder_without_git_is_told() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.errors import UsageError
-from tfscale.trainer.launch.launched_cluster import launcher_of
+from tfscale.trainer.launch import launched_cluster
+from tfscale.trainer.launch.launched_cluster import Launcher, launcher_of
 
 FILE = """
 name = "digits"
@@ -55,3 +59,17 @@ def test_other_clusters_are_refused(tmp_path: Path, cluster: dict[str, list[str]
     (tmp_path / "c.json").write_text(json.dumps({"cluster": cluster}))
     with pytest.raises(UsageError, match=said):
         launcher_of(["x"], tmp_path / "c.json", 2)
+
+
+def test_a_launcher_that_does_not_end_is_killed_with_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launched_cluster, "_PATIENCE", 0.2)
+    stays = Launcher(["bash", "-c", 'trap "" TERM; echo begun; sleep 600 & wait; sleep 600', "launcher"])
+    with launched_cluster.launched_cluster(tmp_path, stays, command=["true"], flags=[], variables={}) as cluster:
+        (process,) = cluster.agents.values()
+        while b"begun" not in (tmp_path / "log").read_bytes():
+            time.sleep(0.01)
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        while True:
+            os.killpg(process.pid, 0)
+            time.sleep(0.01)

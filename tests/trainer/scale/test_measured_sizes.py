@@ -119,7 +119,9 @@ def test_two_sizes_make_no_forecast() -> None:
 def test_a_script_that_scales_the_other_way_is_told() -> None:
     other = law(lambda _: 0.0, batch=lambda _: BATCH)
     assert other.other_kind == "strong" and other.forecast is None
-    assert "asked for weak scaling, but this is strong: a step has 64 examples with 1 and 64 with 4" in told(other)
+    assert "asked for weak scaling, but this is strong: a step has 64 examples with 1 and 64 with 4; --strong" in told(
+        other
+    )
     assert law(lambda _: 0.0, is_strong=True, batch=lambda size: BATCH * size).other_kind == "weak"
     unknown = law(lambda _: 0.0, batch=lambda _: 0)
     assert unknown.unit == "worker-steps/s" and "that this is weak scaling is not checked" in told(unknown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tfscale.core.errors import UsageError
+from tfscale.trainer.compare.axes import parse_axes
 from tfscale.trainer.launch.local_cluster import run_folder
 
 CODE = "code"
@@ -25,16 +27,17 @@ class EarlierCode:
     commit: str
     """Its name, as it was given."""
     identity: str
-    """Its hash; empty without a commit."""
+    """Its hash, and what tells the tracked files of now."""
     folder: Path
     """In the place of the working folder."""
 
     def placed(self, command: Sequence[str]) -> list[str]:
         """Return the command with {code} before each file of the commit. Raises UsageError where it names none."""
         placed = [f"{{{CODE}}}/{word}" if self._has(word) else word for word in command]
-        if placed == list(command):
+        # A shell script of that commit starts the program of now.
+        if not any(self._has(word) and word.endswith(".py") for word in command):
             raise UsageError(
-                f"--against {self.commit}: the command names no file of that commit: write -- python train.py"
+                f"--against {self.commit}: the command names no Python file of that commit: write -- python train.py"
             )
         return placed
 
@@ -54,13 +57,18 @@ def earlier_code(commit: str | None) -> Iterator[EarlierCode | None]:
         yield None
         return
     identity = _git(commit, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
-    prefix = _git(commit, "rev-parse", "--show-prefix")
+    if parse_axes([f"{CODE}={commit};{NOW}"])[0].values != (commit, NOW) or commit == NOW:
+        raise UsageError(
+            f"--against {commit}: means something else here; write the hash of that commit, {identity:.10}"
+        )
+    prefix, difference = _git(commit, "rev-parse", "--show-prefix"), _git(commit, "diff", "--binary", "HEAD")
+    now = f"{_git(commit, 'rev-parse', 'HEAD')} {hashlib.sha256(difference.encode()).hexdigest()}"
     with run_folder("tfscale-compare-") as (folder, _):
         # With an index of its own, so that the working folder and what is staged there stay as they are.
         (code := folder / "code").mkdir()
         place = {"GIT_INDEX_FILE": str(folder / "index"), "GIT_WORK_TREE": str(code)}
         _git(commit, "read-tree", "--reset", "-u", identity, variables=place)
-        yield EarlierCode(commit, identity, code / prefix)
+        yield EarlierCode(commit, f"{identity} {now}", code / prefix)
 
 
 def _git(commit: str, *words: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -62,6 +62,8 @@ def time_is_over(new: Sequence[MeasuredRun], longest: float, budget: float) -> s
     return f"no run has ended within --budget {elapsed(budget)}: the same command goes on with more{known}"
 
 
+_ERROR = " ERROR "
+"""Level of the lines in an agent's log that tell why a task does not run."""
 _ROOM = 1 << 16
 """Bytes that are free on a disk that is not full."""
 
@@ -148,9 +150,7 @@ def _cluster(trial: Trial, folder: Path, steps: Path, held: int) -> Iterator[Loc
     command, flags = command_of(trial, folder / "result.json"), ["--exit-with-task", *trial.flags]
     variables = variables_of(trial, steps)
     if trial.launcher is not None:
-        with launched_cluster(
-            folder, trial.launcher, command=command, flags=flags, variables=variables, held=[held]
-        ) as launched:
+        with launched_cluster(folder, trial.launcher, command=command, flags=flags, variables=variables) as launched:
             yield launched
         return
     with contextlib.ExitStack() as stack:
@@ -214,7 +214,10 @@ def _reason(cluster: LocalCluster, failed: Task) -> tuple[str, bool]:
     who = f"{task}: " if len(cluster.agents) > 1 else ""
     is_short = killed == signal.SIGKILL or (clue is not None and clue.kind == OUT_OF_MEMORY)
     if not _lines(cluster, task):
-        return f"{who}{how}: {cluster.agent_log(task).strip()[-300:]}", is_short
+        lines = cluster.agent_log(task).splitlines()
+        why = next(
+            (line.partition(_ERROR)[2] for line in reversed(lines) if _ERROR in line), lines[-1] if lines else ""
+        )
     return f"{who}{how}{': ' if why else ''}{why}", is_short
 
 

@@ -25,6 +25,8 @@ from tfscale.core.text import plural
 from tfscale.trainer.launch.local_cluster import BIN, GRACE, LocalCluster, begin, end, uninterrupted
 
 _FIRST = Task(Role.WORKER, 0)
+_PATIENCE = GRACE + 25.0
+"""Seconds for a launcher to end after SIGTERM: srun gives what it ends up to 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,8 @@ def launched_cluster(
     command: Sequence[str | Path],
     flags: Sequence[str],
     variables: Mapping[str, str],
-    held: Sequence[int],
 ) -> Iterator[LaunchedCluster]:
-    """Start the agents by their launcher, and end it at the end of the block.
+    """Start the agents by their launcher, and end it at the end of the block: it is killed where it does not end.
 
     Args:
         folder: that all hosts see; it has the states and the log.
@@ -107,7 +108,6 @@ def launched_cluster(
         command: program of every task.
         flags: further flags of the agents.
         variables: of the tasks' environment: not every launcher passes its own on.
-        held: descriptors that the launcher keeps open until it ends.
     """
     path, log = folder / "cluster.json", folder / "log"
     if launcher.cluster:
@@ -124,9 +124,8 @@ def launched_cluster(
             stderr=file,
             start_new_session=True,
             preexec_fn=functools.partial(begin, os.getpid(), ()),
-            pass_fds=held,
         )
     try:
         yield LaunchedCluster(path, log, {_FIRST: process})
     finally:
-        end([process])
+        end([process], _PATIENCE)

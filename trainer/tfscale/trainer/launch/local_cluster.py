@@ -254,13 +254,22 @@ def _agent_log(folder: Path, task: Task) -> Path:
     return folder / f"agent-{task.role}-{task.index}.log"
 
 
-def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End all agents, and with them their tasks; ignore signals meanwhile."""
+def end(processes: Sequence[subprocess.Popen[bytes]], patience: float | None = None) -> None:
+    """End all processes, agents with their tasks; ignore signals meanwhile.
+
+    Args:
+        processes: each leads a group of its own.
+        patience: seconds after which one is killed with its group; None for agents, which end by themselves.
+    """
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
-    for agent in agents:
-        agent.terminate()
-    for agent in agents:
-        agent.wait()
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     for number, handler in before.items():
         signal.signal(number, handler)
 

@@ -146,9 +146,10 @@ def unplanned(sizes: MeasuredSizes) -> Iterator[str]:
             yield f"give the script a MultiWorkerMirroredStrategy; or, where it trains by fit, try one: {_joined(plan)}"
     elif sizes.other_kind:
         first, last = sizes.measured[0], sizes.measured[-1]
+        way = f"; --{sizes.other_kind} --folder NEW measures that" if " " not in sizes.other_kind else ""
         yield (
             f"asked for {plan.kind} scaling, but this is {sizes.other_kind}: a step has {first.examples:,} "
-            f"examples with {first.workers} and {last.examples:,} with {last.workers}"
+            f"examples with {first.workers} and {last.examples:,} with {last.workers}{way}"
         )
 
 
