@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_words import run_command
 from simulated_runs import record, simulated
-from tfscale.console.advice.first_rules import Facts, facts_of, first_advice
+from tfscale.console.advice.first_rules import Facts, facts_of, first_advice, first_lines
 from tfscale.console.sources.simulation.simulated import simulated_spec
 from tfscale.core.cluster.file.cluster_file import load_cluster
 from tfscale.core.errors import UsageError
@@ -52,6 +52,12 @@ def test_wrong_words_are_told(recording: Path) -> None:
         run_command("advise", recording.with_name("other.tfrec"))
 
 
+def test_one_worker_is_told_where_its_findings_are(tmp_path: Path) -> None:
+    alone = record(tmp_path / "alone.tfrec", simulated(30, 1), simulated_spec(1))
+    with pytest.raises(UsageError, match="no remedy has a gain that a model predicts, as most need an all-reduce"):
+        run_command("advise", alone)
+
+
 def test_before_a_start_rules_are_told_with_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path := tmp_path / "cluster.toml").write_text(CLUSTER + '"worker:0" = "127.0.0.1:3"\n"worker:1" = "127.0.0.1:4"\n')
     assert run_command("advise", "--cluster", path, "--", "python", "train.py") == 5
@@ -68,6 +74,7 @@ def test_rules_hold_only_of_what_is_known(tmp_path: Path) -> None:
     assert "MirroredStrategy" not in sentences(one) and "float16" not in sentences(one)
     gpus = Facts(workers=1, servers=0, has_chief=False, hosts=1, gpus=(4,), memory=(1,))
     assert "MirroredStrategy" in sentences(gpus) and "capability 7.0" in sentences(gpus)
+    assert "on 1 host (GPUs by host: 4), the simplest" in next(first_lines(gpus, ()))
     unequal = Facts(workers=2, servers=0, has_chief=False, hosts=2, gpus=(1, 1), memory=(100, 200))
     assert "ParameterServerStrategy" in sentences(unequal) and "MultiWorker" not in sentences(unequal)
     slow = Facts(workers=2, servers=0, has_chief=False, hosts=2, slowest=1e9)

@@ -25,6 +25,10 @@ from tfscale.core.preflight.checkup import Checkup
 from tfscale.core.settings.exit_status import ExitStatus
 
 Connect = Callable[[], ClusterConnection]
+_NO_GAIN = (
+    "no remedy has a gain that a model predicts, as most need an all-reduce; tfscale-console report of a recording, and "
+    "--once --explain of a live run, have what was found and what would help"
+)
 
 
 def run_advise(recording: Path | None, program: Sequence[str], is_json: bool, connect: Connect) -> int:
@@ -59,7 +63,8 @@ def _of_recording(path: Path) -> Advice | None:
 async def _of_agents(connection: ClusterConnection) -> tuple[Advice | None, Checkup | None]:
     """Return the advice of the newest moment that the agents know of, also of a run that has ended.
 
-    Without any, return what they find on their hosts; None where none answers.
+    Before a first step, return what they find on their hosts; None where none answers. Raises UsageError where steps
+    are measured, and no gain is predicted.
     """
     engine = Engine(connection.source, states(connection.source.spec, connection.baselines))
     once = SnapshotOnce(engine)
@@ -67,6 +72,8 @@ async def _of_agents(connection: ClusterConnection) -> tuple[Advice | None, Chec
     await engine.run(newest)
     if newest.advice is not None or connection.channels is None or not once.frames:
         return newest.advice, None
+    if (snapshot := once.snapshot) is not None and any(view.summary for view in snapshot.tasks):
+        raise UsageError(f"advise: {snapshot.moment}{snapshot.findings.headline}; {_NO_GAIN}")
     return None, await ExaminationRound(connection.channels, random.Random()).checkup(has_bandwidth=False)
 
 
@@ -83,6 +90,6 @@ def _first(facts: Facts, program: Sequence[str], is_json: bool) -> int:
 def _told(advice: Advice | None, is_json: bool) -> int:
     """Print the advice. Raises UsageError where there is none."""
     if advice is None:
-        raise UsageError("advise: no remedy has a gain that a model predicts: they need steps with an all-reduce")
+        raise UsageError(f"advise: {_NO_GAIN}")
     print(json.dumps(as_json(advice), ensure_ascii=False) if is_json else as_text(advice), end="\n" if is_json else "")
     return ExitStatus.WELL

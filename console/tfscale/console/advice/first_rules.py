@@ -130,7 +130,8 @@ def first_advice(facts: Facts, program: Sequence[str]) -> list[tuple[str, str]]:
 
 def first_lines(facts: Facts, program: Sequence[str]) -> Iterator[str]:
     """Yield the rules as lines for people."""
-    gpus = "GPUs not known, since no agent answers" if facts.gpus is None else f"GPUs by host: {facts.gpus}"
+    known = ", ".join(map(str, facts.gpus or ()))
+    gpus = "GPUs not known, since no agent answers" if facts.gpus is None else f"GPUs by host: {known}"
     size = f"{plural(facts.workers, 'worker')} on {plural(facts.hosts, 'host')}"
     yield f"Rules that people use for {size} ({gpus}), the simplest first; models of gains need measured steps"
     for number, (sentence, command) in enumerate(first_advice(facts, program), 1):
