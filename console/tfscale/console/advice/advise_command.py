@@ -26,8 +26,8 @@ from tfscale.core.settings.exit_status import ExitStatus
 
 Connect = Callable[[], ClusterConnection]
 _NO_GAIN = (
-    "no remedy has a gain that a model predicts, as most need an all-reduce; tfscale-console report of a recording, and "
-    "--once --explain of a live run, have what was found and what would help"
+    "no remedy has a gain that a model predicts, as most need an all-reduce; tfscale-console report of a recording, "
+    "and --once --explain of a live run, have what was found and what would help"
 )
 
 
