@@ -36,11 +36,11 @@ INCIDENTS = (
     ),
     Incident(
         "cut from the console",
-        "worker:2 is cut off from the console alone for 16 s; the training goes on",
+        "worker:2 is cut off from the console alone for 16 s; another agent relays it, and the training goes on",
         begin=_cut("worker:2", "console"),
         end=_free("worker:2", "console"),
         lasts=16,
-        says={6: "worker:2", 15: r"worker:2.*(console|contact|answer|reach)|(contact|reach).*worker:2"},
+        says={6: WELL, 15: WELL},
         afterwards={10: WELL},
         never=rf"{DEAD}|stuck|bfloat16",
         recovers=True,
