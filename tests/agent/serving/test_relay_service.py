@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import psutil
 import pytest
 from certificates import Issuer
 from running_agents import W0, W1, agent, until
@@ -201,11 +202,13 @@ async def test_of_two_thousand_that_come_at_once_each_is_carried_or_refused_in_w
     channel = RenewedChannel(opener, settings.listen)
     async with agent(settings), served(settings, accept):
         await asyncio.wait_for(channel.opened().channel_ready(), 30)
-        relay = Relay("worker:0", channel, settings.cluster.fingerprint)
+        relay, before = Relay("worker:0", channel, settings.cluster.fingerprint), psutil.Process().num_fds()
         coming = [asyncio.create_task(come(relay)) for _ in range(2000)]
         await until(lambda: outcomes.total() == 2000)
         is_over.set()
         await asyncio.gather(*coming)
+        # The agent closes its ends of the connections a moment later; some channels of its own are new.
+        await until(lambda: psutil.Process().num_fds() <= before + 8)
         await channel.close()
     assert outcomes.pop("carried") == relayed_connections.MOST
     assert len(outcomes) == 1, outcomes

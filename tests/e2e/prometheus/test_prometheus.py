@@ -164,9 +164,10 @@ def test_beyond_loopback_prometheus_reads_by_an_observers_certificate(tmp_path: 
         done = subprocess.run([*net_hosts.inside(0), *ask], capture_output=True, text=True)
         return f'instance="{host}:9471", job="tfscale-agents", run="c"' in done.stdout
 
-    inside = net_hosts.inside(0)
-    with net_hosts.hosts(1), started([*inside, *agent]), started([*inside, "prometheus", *database]):
-        wait_until(is_read)
+    with net_hosts.hosts(1):
+        inside = net_hosts.inside(0)
+        with started([*inside, *agent]), started([*inside, "prometheus", *database]):
+            wait_until(is_read)
 
 
 def _files(tls: Tls) -> tuple[Path, Path, Path]:
