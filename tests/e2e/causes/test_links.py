@@ -27,13 +27,13 @@ def cluster(tmp_path: Path) -> Iterator[WatchedCluster]:
     addresses = [f"{net_hosts.address(host)}:2222" for host in range(WORKERS)]
     file.write_text(f"[cluster]\nworker = {json.dumps(addresses)}\n")
     variables = {"TF_NUM_INTRAOP_THREADS": "1", "TFSCALE_INSECURE": "1"}
-    before, console = [net_hosts.inside(host) for host in range(WORKERS)], net_hosts.inside(CONSOLE)
     command, roles = [sys.executable, PROGRAM, "plain"], {"worker": WORKERS}
-    with (
-        net_hosts.hosts(WORKERS + 1),
-        watched(tmp_path, command, roles, variables, file=file, before=before, console=console, insecure=True) as run,
-    ):
-        yield run
+    with net_hosts.hosts(WORKERS + 1):
+        before, console = [net_hosts.inside(host) for host in range(WORKERS)], net_hosts.inside(CONSOLE)
+        with watched(
+            tmp_path, command, roles, variables, file=file, before=before, console=console, insecure=True
+        ) as run:
+            yield run
 
 
 @pytest.mark.slow
