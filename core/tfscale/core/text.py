@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tfscale.core.failure.task_signals import TaskSignal
 from tfscale.core.records.task_status import Exit
@@ -219,6 +219,23 @@ def listing(names: Sequence[str], most: int = 4) -> str:
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Container[int]) -> list[str]:
+    """Return a line for each row of cells, whose columns are as wide as their widest cell.
+
+    Args:
+        rows: of equal length.
+        left: columns whose cells begin at the left; those of all others end at the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def signal_name(number: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tfscale.console.analysis.baselines.baseline import Baseline
 from tfscale.console.analysis.baselines.run_facts import BaselineKey, changes
 from tfscale.core.plots.chart import Axis, CurveChart, Kind, Point, Series
-from tfscale.core.text import moment, plural, step_time
+from tfscale.core.text import aligned, moment, plural, step_time
 from tfscale.core.wire.json_records import encode
 
 
@@ -59,9 +59,7 @@ def as_lines(known: KnownRuns) -> list[str]:
         batch = run.facts.work.batch
         rate = f"{batch / run.step:,.0f}" if batch else "-"
         cells.append((str(number), moment(run.begin), step_time(run.step), rate, changed))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
-    lines = [[*map(str.rjust, row[:-1], widths), row[-1]] for row in cells]
-    return [known.name, *("  ".join(line).rstrip() for line in lines)]
+    return [known.name, *aligned(cells, left=(4,))]
 
 
 def as_json(known: KnownRuns) -> dict[str, Any]:

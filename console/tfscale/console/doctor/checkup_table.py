@@ -13,7 +13,7 @@ from tfscale.core.preflight.checkup import Answer, Checkup, Fault
 from tfscale.core.preflight.examination import Examination
 from tfscale.core.preflight.faults import tells
 from tfscale.core.records.schema import SCHEMA_VERSION
-from tfscale.core.text import bit_rate, data_size, plural
+from tfscale.core.text import aligned, bit_rate, data_size, plural
 
 _COLUMNS = (
     "task", "host", "agent", "role", "port", "reached", "names", "clock", "disk", "memory", "python", "tensorflow",
@@ -28,9 +28,7 @@ def table(checkup: Checkup, faults: Sequence[Fault]) -> str:
     faulty = {(fault.column, task) for fault in faults for task in fault.tasks}
     reached = _reached(checkup)
     rows = [_COLUMNS, *(_row(checkup, task, reached.get(str(task), "-"), faulty) for task in checkup.answers)]
-    widths = [max(len(row[position]) for row in rows) for position in range(len(_COLUMNS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines += _notes(checkup)
+    lines = [*aligned(rows, left=range(len(_COLUMNS))), *_notes(checkup)]
     lines += ["", f"{plural(len(faults), 'fault')}:" if faults else "no fault found"]
     lines += [f"{_FAULTY} {fault.sentence}" for fault in faults]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.gate.gate import Gate, Outcome
-from tfscale.core.text import plural, step_time
+from tfscale.core.text import aligned, plural, step_time
 
 
 def as_text(gate: Gate) -> str:
@@ -22,8 +22,7 @@ def as_text(gate: Gate) -> str:
         (row.worker, row.part, step_time(row.base), step_time(row.new), row.judgement.interval, f"{row.outcome or ''}")
         for row in gate.rows
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines += aligned(cells, left=range(len(cells[0])))
     return "\n".join([*lines, *_advice(gate)]) + "\n"
 
 

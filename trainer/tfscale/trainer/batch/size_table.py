@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from tfscale.core.text import duration, step_time
+from tfscale.core.text import aligned, duration, step_time
 from tfscale.trainer.batch.size_search import ENOUGH, HEAD_ROOM, SizeRow, SizeSearch
 from tfscale.trainer.compare.comparison import LOSS_MARGIN
 from tfscale.trainer.compare.measured_run import MeasuredRun, loss_at, memory_words
@@ -85,9 +85,7 @@ def table(search: SizeSearch, found: Found | None, flags: argparse.Namespace) ->
                 _shown(line["loss"], "{:.4f}".format) + " !" * more,
             ]
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join([*text, "", *_remarks(search, found, flags, lines, base)])
+    return "\n".join([*aligned(cells, left=()), "", *_remarks(search, found, flags, lines, base)])
 
 
 def _shown(value: float | None, words: Callable[[float], str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours
 from tfscale.core.comparison.judgement import FAR, Verdict
 from tfscale.core.records.step_batch import PHASES
-from tfscale.core.text import duration, elapsed, step_time
+from tfscale.core.text import aligned, duration, elapsed, step_time
 from tfscale.trainer.compare.comparison import LOSS_MARGIN, Comparison, Row
 from tfscale.trainer.compare.measured_run import MeasuredRun, memory_words, seconds_to
 
@@ -98,15 +98,7 @@ def table(comparison: Comparison, target: float | None) -> str:
         if target is not None:
             line.append(_UNKNOWN if each["seconds_to_loss"] is None else duration(each["seconds_to_loss"]))
         cells.append([*line, _number(each["loss"], ".4f") + " !" * each["other_training"]])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place < 2 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in cells
-    ]
-    return "\n".join([*(line.rstrip() for line in lines), "", *remarks(comparison, rows, found)])
+    return "\n".join([*aligned(cells, left=(0, 1)), "", *remarks(comparison, rows, found)])
 
 
 def change_words(row: Row) -> str:

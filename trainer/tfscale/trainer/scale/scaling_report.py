@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,7 @@ from tfscale.core.comparison.judgement import Verdict
 from tfscale.core.comparison.published_speedups import PUBLISHED, contention
 from tfscale.core.comparison.size_forecast import FEWEST_SIZES
 from tfscale.core.records.step_batch import PHASES
-from tfscale.core.text import plural, step_time
+from tfscale.core.text import aligned, plural, step_time
 from tfscale.trainer.launch.shaped_links import parse_link
 from tfscale.trainer.scale.measured_sizes import WORTH, MeasuredSizes, Size
 from tfscale.trainer.scale.scaling_plan import ScalingPlan
@@ -23,7 +23,7 @@ NOTHING_SAID = "cores were shared: this says nothing about scaling"
 
 def table(sizes: MeasuredSizes) -> str:
     """Return a line for each size and one for the forecast; measured and forecast are told apart."""
-    return aligned(size_cells(sizes), left=(1,))
+    return "\n".join(aligned(size_cells(sizes), left=(1,)))
 
 
 def size_cells(sizes: MeasuredSizes) -> list[list[str]]:
@@ -52,7 +52,7 @@ def size_cells(sizes: MeasuredSizes) -> list[list[str]]:
 
 def contention_table(sizes: MeasuredSizes) -> str:
     """Return Amdahl's contention of these sizes beside the published ones; empty where it is not known."""
-    return aligned(cells, left=(0,)) if (cells := contention_cells(sizes)) else ""
+    return "\n".join(aligned(cells, left=(0,))) if (cells := contention_cells(sizes)) else ""
 
 
 def contention_cells(sizes: MeasuredSizes) -> list[list[str]]:
@@ -74,18 +74,6 @@ def _contention_row(name: str, workers: int, speedup: float) -> list[str]:
     lasting = contention(workers, speedup)
     ends = [f"{1 + 1 / lasting:,.3g}", f"{1 / lasting:,.3g}x"] if lasting > 0 else [_UNKNOWN, _UNKNOWN]
     return [name, str(workers), f"{speedup:.3g}x", f"{speedup / workers:.0%}", f"{lasting:.3g}", *ends]
-
-
-def aligned(cells: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Return lines of cells in columns, those named by `left` to the left, all others to the right."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    )
 
 
 def _row(sizes: MeasuredSizes, size: Size, shown: list[str]) -> list[str]:
