@@ -136,3 +136,7 @@ def test_a_comparison_that_ends_early_is_judged_by_what_is_left() -> None:
 
 def test_rounds_turn_round() -> None:
     assert [order(3, number) for number in range(3)] == [[0, 1, 2], [2, 1, 0], [0, 1, 2]]
+
+
+def test_rounds_of_runs_that_differ_beyond_all_numbers_find_nothing() -> None:
+    assert Rounds().visible(1e4) == math.inf

@@ -118,7 +118,7 @@ def _trimmed(values: Sequence[float]) -> tuple[float, float, int]:
 def _judged(change: float, deviation: float, freedom: int, error: float, margin: float) -> Judgement:
     """Return the judgement of a mean of logarithms and its standard deviation."""
     half = two_sided(error, freedom) * deviation
-    low, high = _fraction(change - half), _fraction(change + half)
+    low, high = fraction(change - half), fraction(change + half)
     # Two one-sided tests (TOST), each with this error: together an interval of 1 - 2 x error.
     close = abs(change) + two_sided(2 * error, freedom) * deviation
     if close < math.log1p(margin):
@@ -129,11 +129,11 @@ def _judged(change: float, deviation: float, freedom: int, error: float, margin:
         verdict = Verdict.FASTER
     else:
         verdict = Verdict.UNDECIDED
-    visible = _fraction(half + two_sided(2 * MISSED, freedom) * deviation)
-    return Judgement(verdict, _fraction(change), low, high, visible)
+    visible = fraction(half + two_sided(2 * MISSED, freedom) * deviation)
+    return Judgement(verdict, fraction(change), low, high, visible)
 
 
-def _fraction(change: float) -> float:
+def fraction(change: float) -> float:
     """Return a change of the logarithm as a fraction; infinite where few runs differ so much that it has no number."""
     try:
         return math.expm1(change)
@@ -143,4 +143,4 @@ def _fraction(change: float) -> float:
 
 def _unknown(change: float) -> Judgement:
     """Return the judgement of a single run a side, from which nothing is known about the next."""
-    return Judgement(Verdict.UNDECIDED, _fraction(change), -1.0, math.inf, math.inf)
+    return Judgement(Verdict.UNDECIDED, fraction(change), -1.0, math.inf, math.inf)

@@ -11,7 +11,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfscale.core.comparison.judgement import ERROR, MARGIN, MISSED, TRIMMED, Judgement, Verdict, judge_pairs
+from tfscale.core.comparison.judgement import (
+    ERROR,
+    MARGIN,
+    MISSED,
+    TRIMMED,
+    Judgement,
+    Verdict,
+    fraction,
+    judge_pairs,
+)
 from tfscale.core.comparison.student_t import two_sided
 
 FEWEST = 3
@@ -51,7 +60,7 @@ class Rounds:
         *_, (count, error) = self.looks.items()
         freedom = count - 2 * (count // TRIMMED) - 1
         deviation = noise * math.sqrt(2 / count / _EFFICIENCY)
-        return math.expm1((two_sided(error, freedom) + two_sided(2 * MISSED, freedom)) * deviation)
+        return fraction((two_sided(error, freedom) + two_sided(2 * MISSED, freedom)) * deviation)
 
     def needed(self, noise: float, change: float) -> int | None:
         """Return the rounds of a new comparison that finds this change with a probability of 1 - MISSED.
