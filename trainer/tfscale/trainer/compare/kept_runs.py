@@ -39,13 +39,18 @@ class KeptRuns:
             self._file.write(json.dumps(asdict(run)) + "\n")
             self._file.flush()
         except OSError as error:
-            raise TfscaleError(
-                f"{self.path}: {error.strerror}; make room there, and the same command goes on from the runs before"
-            ) from None
+            raise no_room(self.path, error) from None
 
     def forget(self) -> None:
         """Remove the file: the comparison is told, and the same command begins anew."""
         self.path.unlink(missing_ok=True)
+
+
+def no_room(place: Path, error: OSError) -> TfscaleError:
+    """Return the error of a disk that is full."""
+    return TfscaleError(
+        f"{place}: {error.strerror}; make room there, and the same command goes on from the runs before"
+    )
 
 
 @contextlib.contextmanager

@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import fmean
 
 from tfscale.core.cluster.task import Task
-from tfscale.core.errors import TfscaleError
 from tfscale.core.failure.clues import Clue, find_clue
 from tfscale.core.failure.failure_kinds import OUT_OF_MEMORY
 from tfscale.core.log_clues import OVERRULED, OWN, TAKEN
 from tfscale.core.text import duration, elapsed, signal_name
+from tfscale.trainer.compare.kept_runs import no_room
 from tfscale.trainer.compare.measured_run import MeasuredRun, StepFiles
 from tfscale.trainer.compare.result_file import machine_words
 from tfscale.trainer.compare.trials import Trial, command_of, variables_of
@@ -175,9 +175,7 @@ def check_disk(folder: Path) -> None:
     try:
         (folder / "room").write_bytes(bytes(_ROOM))
     except OSError as error:
-        raise TfscaleError(
-            f"{folder.parent}: {error.strerror}; make room there, and the same command goes on from the runs before"
-        ) from None
+        raise no_room(folder.parent, error) from None
 
 
 def _own_cores(trial: Trial) -> bool | None:

@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import subprocess
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,16 +77,14 @@ def _first_workers(path: Path, workers: int) -> tuple[dict[str, Any], list[str]]
     if workers > len(spec.tasks):
         raise UsageError(f"--cluster {path}: has {plural(len(spec.tasks), 'worker')}, and --sizes names {workers}")
     kept = list(spec.tasks.items())[:workers]
-    text = path.read_text(encoding="utf-8")
-    given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     document: dict[str, Any] = {
         "name": spec.name,
         "cluster": {"worker": [str(address) for _, address in kept]},
         "agents": {str(task): str(spec.agents[task]) for task, _ in kept},
     }
-    if tls := given.get("tls"):
-        files = {name: str(path.parent.absolute() / tls[name]) for name in ("ca", "certificate", "key") if name in tls}
-        document["tls"] = tls | files
+    if tls := spec.tls:
+        files = {name: str(getattr(tls, name).absolute()) for name in ("ca", "certificate", "key")}
+        document["tls"] = {**files, "roles": "on" if tls.has_roles else "off"}
     return document, list(dict.fromkeys(address.host for _, address in kept))
 
 
